@@ -1,6 +1,6 @@
-//! How fast entries are checked, with and without decoding, from memory.
+//! Speed of checking entries, with and without decoding, from memory.
 //!
-//! On the nine-thread fixture, or on the trace that `QUIPU_BENCH_TRACE` names: `./dev big-trace` makes a large one.
+//! Runs on the nine-thread fixture, or on the trace that `QUIPU_BENCH_TRACE` names: `./dev big-trace` makes a large one.
 
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};

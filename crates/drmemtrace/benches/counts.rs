@@ -1,6 +1,6 @@
-//! How fast entries are counted and read, against merely inflating them.
+//! Speed of counting and reading entries, compared with only inflating them.
 //!
-//! On the nine-thread fixture, or on the trace that `QUIPU_BENCH_TRACE` names: `./dev big-trace` makes a large one.
+//! Runs on the nine-thread fixture, or on the trace that `QUIPU_BENCH_TRACE` names: `./dev big-trace` makes a large one.
 
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
@@ -16,7 +16,7 @@ fn main() {
     divan::main();
 }
 
-/// What the reader inflates at a time.
+/// Number of bytes that the reader inflates at a time.
 const BLOCK_BYTES: usize = 16 * 1024 * ENTRY_BYTES;
 
 fn trace() -> Box<dyn Trace> {
@@ -25,7 +25,7 @@ fn trace() -> Box<dyn Trace> {
     DRMEMTRACE.open(&Source::open(&path).expect("fixture"), &OpenOptions::default()).expect("fixture opens")
 }
 
-/// How many entries all shards have.
+/// Number of entries of all shards.
 fn n_entries(trace: &dyn Trace) -> u64 {
     let known = trace.meta().inflated_bytes.map(|bytes| bytes / ENTRY_BYTES as u64);
     known.unwrap_or_else(|| bytes(trace).iter().map(|bytes| (bytes.len() / ENTRY_BYTES) as u64).sum())
@@ -69,7 +69,7 @@ fn count_entries_in_cache(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// Counting from the file, in one thread: inflating, looking at the entry types, counting.
+/// Counting from the file, in one thread: inflating, checking the entry types, counting.
 #[divan::bench]
 fn count_entries_of_file(bencher: Bencher<'_, '_>) {
     let trace = trace();
@@ -86,7 +86,7 @@ fn count_entries_of_file(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// The reader without columns, tables or counting: inflating and looking at the entry types.
+/// The reader without columns, tables or counting: inflating and checking the entry types.
 #[divan::bench]
 fn read_raw_blocks(bencher: Bencher<'_, '_>) {
     scan(bencher, Columns::RAW, &[]);
@@ -123,7 +123,7 @@ fn scan(bencher: Bencher<'_, '_>, columns: Columns, tables: &[usize]) {
     });
 }
 
-/// Merely inflating the same files: what the other figures are a ratio of.
+/// Only inflating the same files: the baseline of the other figures.
 #[divan::bench]
 fn inflate_only(bencher: Bencher<'_, '_>) {
     let trace = trace();

@@ -1,6 +1,6 @@
-//! How fast a trace is written again, against the compressors alone on the same bytes with as many threads.
+//! Speed of rewriting a trace, compared with the compressors alone on the same bytes and number of threads.
 //!
-//! On the longest thread of the nine-thread fixture, or on the file that `QUIPU_BENCH_TRACE` names.
+//! Runs on the longest thread of the nine-thread fixture, or on the file that `QUIPU_BENCH_TRACE` names.
 
 use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
@@ -18,7 +18,7 @@ fn main() {
     divan::main();
 }
 
-/// Takes everything and keeps nothing: writing to a disk is not what is measured.
+/// A writer that discards everything, because writing to a disk is not measured.
 struct Nowhere;
 
 impl Write for Nowhere {
@@ -69,7 +69,7 @@ fn n_threads() -> usize {
 
 const PACKINGS: [Packing; 4] = [Packing::Zip, Packing::Gzip, Packing::Zstd, Packing::Lz4];
 
-/// The compressor alone, on all cores: bytes in memory, members as they were.
+/// The compressor alone, on all cores: bytes in memory, with the members of the source.
 #[divan::bench(args = PACKINGS)]
 fn pack_alone(bencher: Bencher<'_, '_>, packing: Packing) {
     let trace = open();
@@ -97,13 +97,13 @@ fn rewrite<E: EntryEdit>(bencher: Bencher<'_, '_>, packing: Packing, edit: impl 
     });
 }
 
-/// From an archive into another container, on all cores.
+/// From an archive to another container, on all cores.
 #[divan::bench(args = [Packing::Zip, Packing::Gzip, Packing::Zstd, Packing::Lz4, Packing::Plain])]
 fn convert(bencher: Bencher<'_, '_>, packing: Packing) {
     rewrite(bencher, packing, |_| NoEdit);
 }
 
-/// The same through a filter that looks at each entry and leaves out nothing.
+/// The same through a filter that checks each entry and drops nothing.
 #[divan::bench(args = [Packing::Zip, Packing::Plain])]
 fn filter(bencher: Bencher<'_, '_>, packing: Packing) {
     let spec = Arc::new(FilterSpec::default());

@@ -8,14 +8,14 @@ use std::ops::Range;
 
 /// Bytes that fit beside the text on x86.
 const BYTES_PER_LINE: usize = 7;
-/// Words that fit beside the text of a REGDEPS instruction.
+/// Words that fit beside the text of a `REGDEPS` instruction.
 const WORDS_PER_LINE: usize = 2;
 
 /// Texts of instructions by shard and index in the shard's code table.
 pub(crate) struct AsmCache {
     arch: Option<Arch>,
     decoder: Option<Decoder>,
-    /// All texts, one after the other.
+    /// The texts of all instructions, concatenated.
     text: String,
     /// First line and further lines of each distinct instruction.
     lines: Vec<(Range<usize>, Range<usize>)>,
@@ -89,7 +89,7 @@ impl AsmCache {
         (start..end, end..self.text.len())
     }
 
-    /// The bytes of an encoding in the lines that they are printed in; the first is padded to the text's column.
+    /// Formats the bytes of an encoding as lines for printing; each is padded to the column of the text.
     fn pieces(&self, bytes: &[u8]) -> Vec<String> {
         let mut lines = Vec::new();
         match self.arch {

@@ -1,4 +1,4 @@
-//! Which instruction stands at an address: encodings are given once and carried to each later execution.
+//! Maps addresses to instructions: a trace gives each encoding once, and later executions refer to it.
 
 use quipu_model::lens::NO_CODE;
 use quipu_model::{Code, CodeTable};
@@ -7,18 +7,18 @@ use std::sync::Arc;
 
 /// Slots of the front table; a power of two: 256 KiB stay in level-2 cache.
 pub(crate) const FRONT: usize = 1 << 14;
-/// Slots where thousands of files are read at once.
+/// Slots of the front table when thousands of files are read at once.
 pub(crate) const SMALL_FRONT: usize = 1 << 8;
 
 /// Maps addresses to indexes of a [`CodeTable`]; the latest encoding of an address wins.
 #[derive(Debug)]
 pub(crate) struct CodeMap {
-    /// Address, index, and bytes of the instruction there.
+    /// A cache in front of `all`: address, index and length of the instruction.
     front: Vec<(u64, u32, u16)>,
-    /// The latest index of each address, but for what `firsts` tells.
+    /// The latest index of each address, except those in `firsts`.
     all: FxHashMap<u64, u32>,
-    /// If many reads share their instructions: those where this read gave the first one at its address, of all reads, and
-    /// no other since. By index, 64 in a word: instructions that are met together have indexes that lie together.
+    /// For reads that share one code table: the indexes that this read added as the first at their address and that still
+    /// hold. A bit set by index, 64 to a word, because instructions that are executed together have neighbouring indexes.
     firsts: FxHashMap<u32, u64>,
 }
 
@@ -43,8 +43,8 @@ impl CodeMap {
         (word >> (first % 64) & 1 != 0).then_some(first)
     }
 
-    /// The instruction of `size` bytes at `pc`, or [`NO_CODE`]: one of another size is another one, as where kernel code
-    /// and the program share addresses.
+    /// The instruction of `size` bytes at `pc`, or [`NO_CODE`]. With another size it is another instruction, as where kernel
+    /// code and the program share addresses.
     #[inline]
     pub(crate) fn get(&mut self, pc: u64, size: u16, table: &CodeTable) -> u32 {
         let slot = self.slot(pc);
@@ -55,7 +55,7 @@ impl CodeMap {
         self.get_slow(pc, size, slot, table)
     }
 
-    // PERF: out of the way of those that the front table answers.
+    // PERF: kept apart from the lookups that the front table answers.
     #[cold]
     fn get_slow(&mut self, pc: u64, size: u16, slot: usize, table: &CodeTable) -> u32 {
         let code = self.latest(pc, table).unwrap_or(NO_CODE);
@@ -71,8 +71,8 @@ impl CodeMap {
         self.latest(pc, table).is_some()
     }
 
-    /// Notes that `bytes` stand at `pc` from now on and returns their index, the old one if they stood there before.
-    // PERF: most instructions of a trace bring no encoding.
+    /// Records that `bytes` are at `pc` from now on and returns their index, the old one if they were there before.
+    // PERF: most instructions of a trace have no encoding before them.
     #[inline(never)]
     pub(crate) fn set(&mut self, pc: u64, size: u16, bytes: &[u8], table: &mut CodeTable) -> u32 {
         let new = Code::new(pc, size, bytes);
@@ -105,7 +105,7 @@ impl CodeMap {
 
     #[inline]
     fn slot(&self, pc: u64) -> usize {
-        // The low bits differ most; folding in higher ones keeps code far apart from sharing slots.
+        // The low bits differ most; folding in higher ones keeps distant code from sharing slots.
         ((pc ^ (pc >> 14)) as usize) & (self.front.len() - 1)
     }
 }
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(two.set(0x1000, 1, &[0x90], &mut second), 0, "the first of all is the latest again");
         assert_eq!(two.get(0x1000, 1, &second), 0);
         assert_eq!(one.set(0x1000, 1, &[0xc3], &mut first), 1);
-        // Another address has the slot of the first one.
+        // Another address that maps to the slot of the first one.
         for (map, table, expected) in [(&mut one, &mut first, 1), (&mut two, &mut second, 0)] {
             map.set(0x1000 | 1 << 40, 1, &[0x90], table);
             assert_eq!(map.get(0x1000, 1, table), expected);

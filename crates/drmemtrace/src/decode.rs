@@ -1,8 +1,8 @@
-//! From entries to the records that tools see: the reading rules as one state machine.
+//! Decodes entries to the records that tools see: the reading rules as one state machine.
 //!
-//! Entries go in, calls on a [`Sink`] come out; no files, no buffers, no errors that stop. What an entry stream does
-//! wrong goes to [`Sink::finding`] and reading continues with the next entry, which is always a safe point because
-//! all entries have one width. The rules are described in docs/formats/drmemtrace.md, section *Reading*.
+//! Entries go in, calls on a [`Sink`] come out; no files, no buffers, and no error stops it. Violations in the entry stream
+//! go to [`Sink::finding`], and reading continues with the next entry, which is always a safe point because all entries have
+//! one width. The rules are described in docs/formats/drmemtrace.md, section *Reading*.
 
 mod markers;
 mod plain;
@@ -16,7 +16,7 @@ use quipu_model::code::MAX_CODE_BYTES;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 
-/// What the state machine hands out, one call a visible record. `cx` already counts the record.
+/// Receives the decoded records, one call per visible record. `cx` already counts the record.
 pub trait Sink {
     /// An instruction, or a further iteration of a string loop.
     fn instr(&mut self, cx: &Interp, instr: Instr<'_>);
@@ -26,32 +26,32 @@ pub trait Sink {
     fn marker(&mut self, cx: &Interp, kind: Marker, value: u64);
     /// The end of thread `cx.tid`.
     fn exit(&mut self, cx: &Interp);
-    /// Takes a stretch of plain entries from the front of `entries` all at once, if the sink can, and returns how many.
+    /// Consumes a run of plain entries from the front of `entries` at once, if the sink can, and returns their number.
     fn stretch(&mut self, _: &mut Interp, _: &[Entry], _: &Limits) -> usize {
         0
     }
-    /// Something wrong at entry `index` of the slice being read.
+    /// A violation at entry `index` of the slice being read.
     fn finding(&mut self, cx: &Interp, index: usize, rule: &'static str, severity: Severity, message: String);
 }
 
-/// An instruction on its way to a sink.
+/// An instruction that is passed to a sink.
 #[derive(Clone, Copy, Debug)]
 pub struct Instr<'a> {
     /// One of the instruction types; [`Type::INSTR_NO_FETCH`] for a further iteration.
     pub kind: Type,
-    /// Its address.
+    /// Address.
     pub pc: u64,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub size: u16,
-    /// Where an indirect branch goes, if recorded, else 0.
+    /// Target of an indirect branch, if recorded, else 0.
     pub target: u64,
-    /// Its encoding, if the trace gave it right here.
+    /// Encoding, if the trace gives it at this execution.
     pub encoding: Option<&'a [u8]>,
-    /// Which entry of the slice being read it is; `None` for one of a bundle, which never has an encoding.
+    /// Index of its entry in the slice being read; `None` for an instruction of a bundle, which never has an encoding.
     pub index: Option<usize>,
 }
 
-/// Where [`Interp::run`] must stop at the latest.
+/// Limits of one [`Interp::run`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Stop when this many records are counted.
@@ -91,12 +91,12 @@ pub enum Stop {
     ClockLimit,
 }
 
-/// Only these types may stand before the first record of a trace.
+/// True for the types that may come before the first record of a trace.
 fn is_header(kind: Type) -> bool {
     matches!(kind, Type::HEADER | Type::MARKER | Type::THREAD | Type::PID)
 }
 
-/// Which kernel regions are open. Delimiting markers belong to their region.
+/// Kernel regions that are open. Delimiting markers belong to their region.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kernel {
     syscall: bool,
@@ -110,30 +110,30 @@ impl Kernel {
     }
 }
 
-/// Records that one entry stands for, or that had to wait.
+/// A record that has no entry of its own, or that is held back.
 #[derive(Clone, Copy, Debug)]
 enum Queued {
     Marker(u16, u64),
     BundledInstr(u8),
 }
 
-/// The rule of entries that are read as they are. Only some readers look at them, so it is a warning; `check` has a rule for each
-/// of them.
+/// The rule for entries that are accepted although they are odd. Only some readers check them, so it is a warning; `check`
+/// has a rule for each kind.
 pub const ODD_ENTRIES: &str = "drmemtrace/odd-entries";
 
-/// The rule of chunks that count otherwise than their entries. Every reader that counts records looks at it, and
-/// every ordinal after a jump to such a chunk is wrong: an error.
+/// The rule for chunks whose record count differs from their entries. Every reader that counts records checks it, and every
+/// ordinal after a jump to such a chunk is wrong: an error.
 pub const WRONG_ORDINAL: &str = "drmemtrace/record-ordinal";
 
 /// No trace has this many records; larger ordinals are damage, and counting on from them would overflow.
 pub const MAX_ORDINAL: u64 = 1 << 62;
 
-/// Header markers waiting for their process; more than this is not a header.
+/// Limit of held header markers before the process; more than this is not a header.
 const MAX_HEADER_MARKERS: usize = 64;
 
-/// A stretch of this many entries was worth asking for.
+/// Minimum length of a run of plain entries that made [`Sink::stretch`] worth calling.
 const WORTHWHILE: usize = 8;
-/// This many entries go the long way before another stretch is asked for, if the last was not worth it.
+/// Number of entries that are decoded one by one before the next call of [`Sink::stretch`], if the last was not worthwhile.
 const UNASKED: u32 = 8;
 
 /// The state of reading one shard.
@@ -141,7 +141,7 @@ const UNASKED: u32 = 8;
 pub struct Interp {
     /// Current thread.
     pub tid: u64,
-    /// Its process.
+    /// Process of the current thread.
     pub pid: u64,
     /// Visible records so far.
     pub records: u64,
@@ -153,7 +153,7 @@ pub struct Interp {
     pub timestamp: u64,
     /// The latest processor.
     pub cpu: u64,
-    /// How many visible clock readings there were.
+    /// Number of visible clock readings so far.
     pub n_timestamps: u64,
     /// Version of the format, from the header.
     pub version: u64,
@@ -161,7 +161,7 @@ pub struct Interp {
     pub filetype: FileType,
     /// Instructions in a chunk; 0 if the header does not say.
     pub chunk_instrs: u64,
-    /// True if the record on its way to the sink is in a kernel region.
+    /// True if the record being passed to the sink is in a kernel region.
     pub is_kernel: bool,
     /// Thread of the current batch.
     pub batch_tid: u64,
@@ -171,9 +171,9 @@ pub struct Interp {
     pub batch_start: u64,
     /// True if the current batch holds the first record of its thread.
     pub batch_starts_thread: bool,
-    /// The next record ordinal in the stream is to be believed, not checked.
+    /// True if the next record ordinal in the stream is taken over without a check.
     pub resync: bool,
-    /// True once the first entry was seen.
+    /// True once the first entry was read.
     started: bool,
     in_header: bool,
     queue: VecDeque<Queued>,
@@ -236,9 +236,9 @@ impl Interp {
         interp
     }
 
-    /// Takes the header for read: what has it is passed over, or lost.
+    /// Takes over a header that was read separately: the entries that hold it are skipped, or lost.
     pub fn know_header(&mut self, header: &Header) {
-        // Where threads take turns, the first one need not be the one that has its turn here.
+        // Where threads take turns, the file's first thread may not be the one that runs here.
         if !(header.is_mixed || header.filetype.any(FileType::CORE_SHARDED)) {
             self.tid = header.tid;
             self.pid = header.pid;
@@ -251,7 +251,7 @@ impl Interp {
         self.in_header = false;
     }
 
-    /// Forgets what cannot reach over a gap in the stream; the next chunk's ordinals are believed.
+    /// Drops the state that does not survive a gap in the stream; the next chunk's ordinals are taken over without a check.
     pub fn resume_after_gap(&mut self, instrs: Option<u64>) {
         self.pending_len = 0;
         self.flush = None;
@@ -266,14 +266,14 @@ impl Interp {
         self.batch_starts_thread = false;
     }
 
-    /// Notes an instruction that was counted elsewhere, for the entries that depend on it.
+    /// Records an instruction that was counted elsewhere, for the entries that depend on it.
     pub fn executed(&mut self, pc: u64, size: u16) {
         self.prev_instr = pc;
         self.next_pc = pc.wrapping_add(u64::from(size));
     }
 
-    /// True if the next instruction, clock reading or processor is what it seems: no encoding waits for an
-    /// instruction, and no repetition after a chunk's seam is due.
+    /// True if the next instruction, clock reading or processor can be taken as it is: no encoding is pending, and no
+    /// repeated values are expected after a chunk's seam.
     pub fn is_plain(&self) -> bool {
         self.pending_len == 0 && self.repeated.is_empty()
     }
@@ -283,12 +283,12 @@ impl Interp {
         self.kernel.is_open()
     }
 
-    /// There is no header to wait for, or no more of it.
+    /// Ends the header: there is none, or no more of it.
     pub fn end_header(&mut self) {
         self.in_header = false;
     }
 
-    /// True if records wait that belong to entries before these: of the header, or of a bundle.
+    /// True if records are queued that belong to earlier entries, of the header or of a bundle.
     pub fn has_waiting(&self) -> bool {
         !self.in_header && !self.queue.is_empty()
     }
@@ -298,8 +298,8 @@ impl Interp {
         self.records - self.batch_start
     }
 
-    /// Takes entries from the front of `entries` until they are used up or a limit is reached. Returns how many were
-    /// used and why it stopped; call again with the rest.
+    /// Reads entries from the front of `entries` until they are used up or a limit is reached. Returns the number of entries
+    /// used and the reason for stopping; call again with the rest.
     pub fn run<S: Sink>(&mut self, entries: &[Entry], limits: &Limits, sink: &mut S) -> (usize, Stop) {
         if let Some(stop) = self.drain(limits, sink) {
             return (0, stop);
@@ -309,7 +309,7 @@ impl Interp {
             if patience == 0 {
                 let n = sink.stretch(self, &entries[index..], limits);
                 index += n;
-                // Where plain entries are few, asking for them at each costs more than it saves.
+                // Where plain entries are rare, trying at each entry costs more than it saves.
                 patience = if n < WORTHWHILE { UNASKED } else { 1 };
                 continue;
             }
@@ -345,7 +345,7 @@ impl Interp {
         (entries.len(), Stop::End)
     }
 
-    /// Says whether a record of `tid` may not be counted now; otherwise makes it part of the batch.
+    /// Returns the reason if a record of `tid` may not be counted now; otherwise makes it part of the batch.
     #[inline]
     fn blocked(&mut self, tid: u64, limits: &Limits) -> Option<Stop> {
         if self.records >= limits.records || self.records - self.batch_start >= limits.batch {
@@ -381,7 +381,7 @@ impl Interp {
     fn instr<S: Sink>(&mut self, entry: &Entry, index: usize, limits: &Limits, sink: &mut S) -> Option<Stop> {
         let (mut kind, pc, size) = (entry.kind(), entry.addr.get(), entry.size.get());
         if size == 0 {
-            // A filtered trace names the instruction of the data that follows, without executing it.
+            // A filtered trace names the instruction of the following data without executing it.
             self.pc = pc;
             return None;
         }
@@ -411,7 +411,7 @@ impl Interp {
         None
     }
 
-    /// Counts an instruction and hands it out; its encoding is the first `len` pending bytes.
+    /// Counts an instruction and passes it to the sink; its encoding is the first `len` pending bytes.
     #[inline]
     fn execute<S: Sink>(&mut self, instr: Instr<'_>, len: usize, sink: &mut S) {
         self.pc = instr.pc;
@@ -443,13 +443,13 @@ impl Interp {
         self.pending_len = end;
     }
 
-    /// Entries that come once in a while.
+    /// Handles rare entries.
     #[cold]
     fn rare<S: Sink>(&mut self, entry: &Entry, index: usize, limits: &Limits, sink: &mut S) -> Option<Stop> {
         let (kind, value, size) = (entry.kind(), entry.addr.get(), entry.size.get());
         match kind {
             Type::THREAD => {
-                // Records before the first thread count as thread 0; where that thread begins after them, so does a batch.
+                // Records before the first thread count as thread 0; a batch begins where that thread begins after them.
                 let is_batched = self.records != self.batch_start && self.batch_tid == value;
                 if is_batched && !self.pids.contains_key(&value) {
                     return Some(Stop::Thread);
@@ -515,7 +515,7 @@ impl Interp {
         None
     }
 
-    /// The second half of a flush that is too long for one entry.
+    /// Handles the second half of a flush that is too long for one entry.
     fn flush_end<S: Sink>(
         &mut self,
         entry: &Entry,
@@ -540,7 +540,7 @@ impl Interp {
         None
     }
 
-    /// Hands out what waits: header markers once their process is known, the instructions of a bundle.
+    /// Passes on the queued records: header markers once their process is known, and the instructions of a bundle.
     fn drain<S: Sink>(&mut self, limits: &Limits, sink: &mut S) -> Option<Stop> {
         if self.in_header {
             return None;

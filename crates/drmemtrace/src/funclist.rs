@@ -5,7 +5,7 @@ use quipu_model::{Error, Result};
 use quipu_source::Source;
 use rustc_hash::FxHashMap;
 
-/// A function list longer than this is not read on.
+/// A function list is read up to this length.
 const MAX_BYTES: usize = 16 << 20;
 
 /// Reads the list; several lines with one id are aliases of one function, sorted by name.
@@ -29,7 +29,7 @@ pub fn parse(text: &str) -> Result<Vec<Function>> {
             fields.next().and_then(|field| field.parse().ok()).ok_or_else(|| wrong("no argument count"))?;
         let (_, rest) =
             fields.next().and_then(|rest| rest.split_once(',')).ok_or_else(|| wrong("no name"))?;
-        // A C++ name may hold commas itself, so only known flags are taken off its front.
+        // A C++ name may contain commas, so only known flags are removed from its front.
         let (noret, name) = match rest.strip_prefix("noret,") {
             Some(name) => (true, name),
             None => (false, rest),
@@ -63,7 +63,7 @@ mod tests {
         assert_eq!((functions[1].noret, functions[1].names[0].as_str()), (true, "libc.so.6!exit"));
     }
 
-    /// Recording the heap's functions as well as named ones lists `malloc` twice.
+    /// `malloc` is listed twice if the heap's functions are recorded besides named ones.
     #[test]
     fn a_name_that_is_listed_twice_is_one_alias() {
         let functions = parse("1,1,0x10,lib!f\n1,1,0x10,lib!f\n").unwrap();

@@ -1,10 +1,10 @@
-//! What the first entries of a file say about the rest.
+//! The header: the properties of a file that its first entries state.
 
 use crate::decode::{Instr, Interp, Limits, Sink};
 use crate::record::{Entry, FileType, Marker, NEWEST_VERSION, Type};
 use quipu_model::{Finding, Place, Severity};
 
-/// The header of one file, and the state of reading right after it.
+/// The header of one file.
 #[derive(Debug, Default)]
 pub struct Header {
     /// True if the first entry is a header of a version that a trace may have.
@@ -37,7 +37,7 @@ pub struct Header {
     pub is_mixed: bool,
 }
 
-/// No header of a larger version is believed: with a version for each year there will be none for a long time.
+/// The largest version that is taken for a real one: with one version a year, it will not be reached for a long time.
 const MAX_VERSION: u64 = 255;
 
 /// True if a trace may have this version, now or later; other numbers are damage.
@@ -45,7 +45,7 @@ pub(crate) fn is_possible_version(version: u64) -> bool {
     (1..=MAX_VERSION).contains(&version)
 }
 
-/// Reads a header from the first entries of a file; as many as are available, some hundred are enough.
+/// Reads a header from the first entries of a file, as many as are available; some hundred are enough.
 pub fn read(entries: &[Entry]) -> Header {
     let is_header = |entry: &&Entry| entry.kind() == Type::HEADER && entry.size.get() == 0;
     let stated = entries.first().filter(is_header).map(|entry| entry.addr.get());
@@ -66,7 +66,8 @@ pub fn read(entries: &[Entry]) -> Header {
 }
 
 impl Header {
-    /// What is wrong with it, as findings of the file `name`: every verb reports them, since they come from opening it.
+    /// Violations in the header, as findings of the file `name`. Every verb reports them, as they come from opening the
+    /// file.
     pub(crate) fn findings(&self, name: &str) -> Vec<Finding> {
         let place = || Place { file: Some(name.to_owned()), offset: Some(0), ..Place::default() };
         let known = match is_possible_version(self.version) {
@@ -98,7 +99,7 @@ impl Header {
     }
 }
 
-/// What is said of a version that this program does not know yet.
+/// The message for a version that this program does not know yet.
 pub(crate) fn newer_version(version: u64) -> String {
     format!("version `{version}` is newer than the newest known, `{NEWEST_VERSION}`; reading on by its rules")
 }

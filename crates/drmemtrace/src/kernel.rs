@@ -1,8 +1,8 @@
-//! Which kernel regions are open (spec 6.10). Delimiting markers belong to their region.
+//! Kernel regions that are open at an entry (spec 6.10). Delimiting markers belong to their region.
 
 use crate::record::{Entry, Marker, Type};
 
-/// The regions open at an entry.
+/// The kernel regions that are open at an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Regions {
     syscall: bool,
@@ -11,12 +11,12 @@ pub(crate) struct Regions {
 }
 
 impl Regions {
-    /// True if any is open.
+    /// True if any region is open.
     pub(crate) fn any(self) -> bool {
         self.syscall || self.but_syscalls()
     }
 
-    /// True if one is open that is no system call's.
+    /// True if a region other than a system call's is open.
     pub(crate) fn but_syscalls(self) -> bool {
         self.switch || self.interrupts > 0
     }
@@ -26,7 +26,7 @@ impl Regions {
         self.switch
     }
 
-    /// Both together.
+    /// The union of both.
     fn or(self, other: Regions) -> Regions {
         Regions {
             syscall: self.syscall || other.syscall,
@@ -35,7 +35,7 @@ impl Regions {
         }
     }
 
-    /// Goes over an entry, and gives the regions that it lies in.
+    /// Advances over an entry and returns the regions that it lies in.
     pub(crate) fn pass(&mut self, entry: &Entry) -> Regions {
         if entry.kind() != Type::MARKER {
             return *self;

@@ -15,11 +15,11 @@ use quipu_model::{Batch, Columns, Severity};
 pub struct RawFinding {
     /// Index of the entry in the slice given to [`Interp::run`].
     pub index: usize,
-    /// Record ordinal at that moment.
+    /// Record ordinal of the reader at the finding.
     pub record: u64,
-    /// Instruction ordinal at that moment.
+    /// Instruction ordinal of the reader at the finding.
     pub instr: u64,
-    /// Rule.
+    /// Name of the rule.
     pub rule: &'static str,
     /// Severity.
     pub severity: Severity,
@@ -27,11 +27,11 @@ pub struct RawFinding {
     pub message: String,
 }
 
-/// At most this many findings of one rule wait for their place. No read keeps more of a rule, so what is dropped here is dropped
-/// wherever batches end.
+/// At most this many findings of one rule are held until their places are known. No read keeps more of a rule, so findings
+/// that are dropped here are dropped wherever batches end.
 const MAX_WAITING: usize = KEPT_PER_RULE as usize;
 
-/// The records of a traced call that came so far.
+/// The records of a traced call so far.
 #[derive(Debug, Default)]
 struct CallGroup {
     id: u64,
@@ -48,11 +48,11 @@ pub struct Fill {
     codes: CodeMap,
     needs_codes: bool,
     call: Option<CallGroup>,
-    /// For stretches of plain entries; none where thousands of files are read at once.
+    /// Buffer for runs of plain entries; `None` when thousands of files are read at once.
     stretch: Option<Box<Stretch>>,
     /// Findings of the current run, for the reader to place.
     pub findings: Vec<RawFinding>,
-    /// How many findings of each rule were dropped because too many waited.
+    /// Rule, severity and number of findings that were dropped because too many were held.
     pub dropped: Vec<(&'static str, Severity, u64)>,
 }
 
@@ -77,12 +77,12 @@ impl Fill {
         }
     }
 
-    /// True if a finding of this rule is still worth its message.
+    /// True if the limit of held findings of this rule is not reached, so that its message is worth formatting.
     fn is_kept(&self, rule: &'static str) -> bool {
         self.findings.iter().filter(|finding| finding.rule == rule).count() < MAX_WAITING
     }
 
-    /// Keeps a finding, or counts it if too many of its rule wait.
+    /// Keeps a finding, or only counts it if too many of its rule are held.
     #[cold]
     fn keep(&mut self, cx: &Interp, index: usize, rule: &'static str, severity: Severity, message: String) {
         let finding = RawFinding { index, record: cx.records, instr: cx.instrs, rule, severity, message };
@@ -95,7 +95,7 @@ impl Fill {
         }
     }
 
-    /// The sink while it appends to `batch`; `table` is the position of the `memrefs` rows in the batch.
+    /// Binds the sink to `batch`; `table` is the position of the `memrefs` rows in the batch.
     pub fn into_batch<'a>(&'a mut self, batch: &'a mut Batch, table: Option<usize>) -> Filling<'a> {
         if let (Some(memrefs), Some(table)) = (&mut self.memrefs, table) {
             *memrefs = batch.tables[table].get_mut().map(std::mem::take).unwrap_or_default();
@@ -121,7 +121,7 @@ impl Drop for Filling<'_> {
     }
 }
 
-/// Position of the record being handed out, inside the batch.
+/// Position of the current record in the batch.
 #[inline]
 fn at(cx: &Interp) -> u32 {
     (cx.records - 1 - cx.batch_start) as u32 // Batches are far smaller than 2^32 records.
@@ -152,7 +152,7 @@ fn taken(kind: Type) -> Taken {
 }
 
 impl Filling<'_> {
-    /// Appends what all `memrefs` rows have.
+    /// Appends the fields that all `memrefs` rows have.
     #[inline]
     fn row(memrefs: &mut Memrefs, cx: &Interp, kind: Type, size: u64, addr: Option<u64>, pc: u64) {
         memrefs.record.push(cx.records);
@@ -167,7 +167,7 @@ impl Filling<'_> {
         memrefs.time.push(cx.timestamp);
     }
 
-    /// Appends what only some `memrefs` rows have.
+    /// Appends the fields that only some `memrefs` rows have.
     #[inline]
     fn rest(
         memrefs: &mut Memrefs,
@@ -184,7 +184,7 @@ impl Filling<'_> {
         memrefs.new_encoding.push(u8::from(new_encoding));
     }
 
-    /// Ends the call whose records came so far, before the record at `at`.
+    /// Ends the open call, before the record at `at`.
     #[cold]
     fn end_call(&mut self, at: u32) {
         let Some(call) = self.fill.call.take() else { return };
@@ -202,7 +202,8 @@ impl Filling<'_> {
         self.end_call((cx.records - cx.batch_start) as u32); // Bounded by the records in a batch.
     }
 
-    /// An instruction whose bytes the trace promised and never gave. Not formatted once too many wait.
+    /// Reports an instruction without the encoding that the trace promises. The message is not formatted once too many are
+    /// held.
     #[cold]
     fn no_encoding(&mut self, cx: &Interp, index: usize, pc: u64) {
         let message = if self.fill.is_kept(ODD_ENTRIES) {
@@ -213,7 +214,7 @@ impl Filling<'_> {
         self.finding(cx, index, ODD_ENTRIES, Severity::Warning, message);
     }
 
-    /// Takes in a marker for the calls lens.
+    /// Handles a marker for the calls lens.
     fn call_marker(&mut self, cx: &Interp, kind: Marker, value: u64) {
         match (kind, &mut self.fill.call) {
             (Marker::FUNC_ID, _) => {
@@ -228,7 +229,7 @@ impl Filling<'_> {
         }
     }
 
-    /// Takes in a marker for the threads lens.
+    /// Handles a marker for the threads lens.
     fn thread_marker(&mut self, cx: &Interp, kind: Marker, value: u64) {
         let what = match kind {
             Marker::TIMESTAMP => ThreadEvent::Clock,
@@ -248,7 +249,7 @@ impl Filling<'_> {
             Marker::SYSCALL_ARG_TIMEOUT => ThreadEvent::Timeout,
             _ => return,
         };
-        // On Linux the node stands above the processor's 12 bits.
+        // On Linux the bits above the processor's 12 are the NUMA node.
         let value = if what == ThreadEvent::Cpu { value & 0xfff } else { value };
         let threads = &mut self.batch.threads;
         threads.at.push(at(cx));
@@ -257,7 +258,7 @@ impl Filling<'_> {
     }
 }
 
-/// No traced function has more recorded arguments; further ones are dropped.
+/// Maximum number of recorded arguments of a call; further ones are dropped.
 const MAX_CALL_ARGS: usize = 256;
 
 impl Sink for Filling<'_> {
@@ -332,7 +333,7 @@ impl Sink for Filling<'_> {
         }
         if let Some(memrefs) = &mut self.fill.memrefs {
             Self::row(memrefs, cx, instr.kind, u64::from(instr.size), Some(instr.pc), instr.pc);
-            // Before version 5 a zero target says nothing; the printer knows the version.
+            // Before version 5 a target of 0 means nothing; the printer knows the version.
             let target = if cx.version >= VERSION_BRANCH_INFO { instr.target } else { 0 };
             Self::rest(memrefs, None, target, code, is_new);
         }
@@ -410,7 +411,7 @@ impl Sink for Filling<'_> {
 
 /// A sink for walking to the start of a window: it keeps encodings and findings, and makes no rows.
 pub struct Walking<'a> {
-    /// Where encodings and findings go.
+    /// Keeps encodings and findings.
     pub fill: &'a mut Fill,
     /// The batch whose code table grows.
     pub batch: &'a mut Batch,

@@ -1,6 +1,6 @@
 //! The drmemtrace format: instruction and memory traces of real applications.
 //!
-//! [`DRMEMTRACE`] is the format as the rest of Quipu sees it. Inside, each file knows one thing:
+//! [`DRMEMTRACE`] is the format as the rest of Quipu sees it. Inside, each file has one subject:
 //!
 //! | file | what |
 //! |---|---|
@@ -11,12 +11,12 @@
 //! | `kernel` | which kernel code is open |
 //! | [`trace`], [`reader`] | opening files, reading batches, jumping to windows |
 //! | [`print`](mod@print) | records as text |
-//! | [`edits`] | what stays of a trace, and as what |
+//! | [`edits`] | which entries of a trace are kept, and in what form |
 //! | [`write`](mod@write) | entries → files: chunks, containers, folders; edits on the way |
 //! | `cores` | a trace arranged by the cores that its threads ran on |
-//! | [`raw`] | what the tracer leaves before conversion: a format of its own, whose records are words |
-//! | [`schedule`], [`funclist`], [`listing`] | what lies beside the traces |
-//! | [`check`] | the rules, and where a trace breaks them |
+//! | [`raw`] | the tracer's output before conversion: a format of its own, whose records are words |
+//! | [`schedule`], [`funclist`], [`listing`] | the files beside the traces |
+//! | [`check`] | the rules, and where a trace violates them |
 //! | [`tools`] | analyses on native records |
 //!
 //! The format itself is described in docs/formats/drmemtrace.md.
@@ -51,19 +51,19 @@ use quipu_model::options::{Kind, OptionSpec};
 use quipu_model::{Confidence, Format, FormatInfo, OpenOptions, Result, RuleInfo, Tool, Trace, Transform};
 use quipu_source::Source;
 
-/// Bytes that must look like entries where no header says that a file is a trace.
+/// Number of leading bytes that must look like entries if no header identifies the file as a trace.
 const PROBED_BYTES: usize = 64 * record::ENTRY_BYTES;
 
 pub use raw::RAW;
 
-/// The format, as the list of formats names it.
+/// The format, as registered in the list of formats.
 pub static DRMEMTRACE: Drmemtrace = Drmemtrace;
 
 /// The type of [`DRMEMTRACE`].
 #[derive(Debug)]
 pub struct Drmemtrace;
 
-/// What is known of the format without opening a trace.
+/// Facts about the format that need no trace.
 pub static INFO: FormatInfo = FormatInfo {
     name: "drmemtrace",
     title: "instruction and memory traces of real applications (versions 1 to 7)",
@@ -82,7 +82,7 @@ pub static INFO: FormatInfo = FormatInfo {
     print_options: &[],
 };
 
-/// How long entries are.
+/// Option: length of entries.
 pub(crate) const ENTRY_BYTES: OptionSpec = OptionSpec::new(
     "entry-bytes",
     Kind::Choice(&["12", "8"]),
@@ -90,14 +90,14 @@ pub(crate) const ENTRY_BYTES: OptionSpec = OptionSpec::new(
     "Bytes of an entry: 8 for traces that a 32-bit tracer wrote.",
 )
 .value("12|8");
-/// Where it stands which thread ran on which processor.
+/// Option: file that states which thread ran on which processor.
 pub(crate) const CPU_SCHEDULE: OptionSpec = OptionSpec::new(
     "cpu-schedule",
     Kind::Path,
     "the trace's processor markers",
     "Which thread ran on which processor, for `--order cores`; `cpu_schedule.bin.zip` beside the trace tells only of threads without such markers.",
 );
-/// Further traces.
+/// Option: further traces to read together with this one.
 pub(crate) const ALSO: OptionSpec = OptionSpec::new(
     "also",
     Kind::Text,
@@ -142,7 +142,7 @@ impl Format for Drmemtrace {
     }
 
     fn folder_read(&self, folder: &Source) -> Source {
-        // Opening says what keeps a folder from being listed.
+        // If a folder cannot be listed, opening it reports why.
         listing::folder_of_files(folder).unwrap_or_else(|_| folder.clone())
     }
 

@@ -1,23 +1,23 @@
-//! Which files of a folder make up a trace.
+//! Finds the files of a folder that make up a trace.
 //!
-//! The layout is described in docs/formats/drmemtrace.md, section *Folders*: a tracer's output folder has `raw/` and
-//! `trace/` inside, `trace/` may have `window.NNNN/` inside, and beside the traces lie auxiliary files.
+//! The layout is described in docs/formats/drmemtrace.md, section *Folders*: a tracer's output folder contains `raw/` and
+//! `trace/`, `trace/` may contain `window.NNNN/`, and auxiliary files lie beside the traces.
 
 use crate::record::{Entry, Type};
 use quipu_model::{Error, Finding, Place, Result, Severity};
 use quipu_source::Source;
 
-/// Files that lie beside traces and are none.
+/// Files that lie beside traces without being traces.
 const AUXILIARY: &[&str] =
     &["modules.log", "funclist.log", "encodings.bin", "v2p.textproto", "info.textproto"];
 
-/// The thread and the process stand among the first entries of every file.
+/// The thread and the process are among this many first entries of every file.
 const MAX_START_ENTRIES: usize = 16;
 
-/// One unknown type among this many entries may be damage; more are other bytes.
+/// One entry of unknown type among this many may be damage; with more, the bytes are not entries.
 const MIN_KNOWN_OF_UNKNOWN: usize = 5;
 
-/// The names of chunks have a number of four digits, later ones of eight.
+/// Names of chunks have a number of four digits, later ones of eight.
 const MIN_CHUNK_DIGITS: usize = 4;
 
 /// The files of a trace, and the auxiliary files that were found.
@@ -33,7 +33,7 @@ pub struct Listing {
     pub serial_schedule: Option<Source>,
     /// `cpu_schedule.bin.zip`.
     pub cpu_schedule: Option<Source>,
-    /// What was odd: files that are no traces.
+    /// Oddities of the folder: files that are not traces.
     pub findings: Vec<Finding>,
 }
 
@@ -43,7 +43,7 @@ pub fn file_name(source: &Source) -> &str {
     name.rsplit(['/', '\\']).next().unwrap_or(name)
 }
 
-/// The core that the name of a file is about: `drmemtrace.core.000003.trace.zip`.
+/// The number of the core in the name of a file: `drmemtrace.core.000003.trace.zip`.
 pub(crate) fn core_in_name(source: &Source) -> Option<u64> {
     let (_, number) = file_name(source).split_once(".core.")?;
     number.split('.').next()?.parse().ok()
@@ -69,8 +69,8 @@ pub fn starts_like_a_trace(head: &[u8]) -> bool {
     }
 }
 
-/// True if what stands at the beginning of a file may be entries: half of their types are known, and one of them says whose
-/// entries follow or is a marker. Of other bytes one in 1,300 pairs is a known type; zeros are none.
+/// True if the first bytes of a file may be entries: half of their types are known, and one of them is a thread, a process
+/// or a marker. In random bytes, one of 1,300 pairs is a known type; entries of zeros are not counted.
 pub(crate) fn looks_like_entries(head: &[u8]) -> bool {
     let (entries, _) = Entry::slice(head);
     let is_zero = |entry: &Entry| entry.kind.get() == 0 && entry.size.get() == 0 && entry.addr.get() == 0;
@@ -79,8 +79,8 @@ pub(crate) fn looks_like_entries(head: &[u8]) -> bool {
     2 * n_known >= entries.len() && entries.iter().any(is_frame)
 }
 
-/// True if these must be the first entries of a trace although the header in front of them is damaged: a thread and its
-/// process stand near the front, and nearly all types are known.
+/// True if these must be the first entries of a trace although the header before them is damaged: a thread and its process
+/// are near the front, and nearly all types are known.
 pub(crate) fn holds_entries(head: &[u8]) -> bool {
     let (entries, _) = Entry::slice(head);
     let is_start = |kind: Type| {
@@ -90,7 +90,7 @@ pub(crate) fn holds_entries(head: &[u8]) -> bool {
     is_start(Type::THREAD) && is_start(Type::PID) && n_unknown * MIN_KNOWN_OF_UNKNOWN <= entries.len()
 }
 
-/// True for an archive whose members have the names that converters give to chunks, whatever is in the first of them.
+/// True for an archive with members named like the chunks that converters write, whatever the first of them contains.
 pub(crate) fn has_chunks(source: &Source) -> bool {
     let is_chunk = |name: &str| {
         name.strip_prefix("chunk.").is_some_and(|number| {
@@ -175,7 +175,7 @@ pub fn list(source: &Source) -> Result<Listing> {
     Ok(listing)
 }
 
-/// What to say of a trace that is not converted yet.
+/// The error for a trace that is not converted yet.
 #[cold]
 fn raw_trace(what: &str, source: &Source) -> Error {
     Error::unsupported(what)
@@ -186,13 +186,13 @@ fn raw_trace(what: &str, source: &Source) -> Error {
         .in_file(source.name())
 }
 
-/// True for files that lie beside traces and are none, by name.
+/// True for files that lie beside traces without being traces, by name.
 pub(crate) fn is_auxiliary(file: &Source) -> bool {
     let name = file_name(file);
     AUXILIARY.contains(&name) || is_schedule(name) || name.starts_with("LICENSE") || name.ends_with(".md")
 }
 
-/// The auxiliary files of the trace at `source` that stay true of a copy of it: all but the schedules.
+/// The auxiliary files of the trace at `source` that also hold for a copy of it: all but the schedules.
 pub(crate) fn beside(source: &Source) -> Result<Vec<Source>> {
     let mut found: Vec<Source> = Vec::new();
     let inner = ["trace", "aux", "raw"].map(|name| source.child(name));
@@ -224,7 +224,7 @@ fn find_auxiliary(folder: &Source, top: &Source, listing: &mut Listing) {
     let find = |name| places.iter().find_map(|place| place.child(name).filter(|found| !found.is_folder()));
     listing.functions = find("funclist.log");
     listing.modules = find("modules.log");
-    // Schedules are of one folder: those of another would speak of other threads.
+    // Schedules belong to one folder; those of another would name other threads.
     listing.serial_schedule =
         ["serial_schedule.bin.gz", "serial_schedule.bin"].iter().find_map(|name| folder.child(name));
     listing.cpu_schedule = folder.child("cpu_schedule.bin.zip");

@@ -28,9 +28,9 @@ const DASHES: &[u8] = b"--------------------------------------------------------
 pub struct MemrefPrinter {
     asm: AsmCache,
     versions: Versions,
-    /// That of the rows being printed.
+    /// Version of the rows being printed.
     version: u64,
-    /// Where the instructions of the batch are counted.
+    /// Shard whose code table the rows refer to.
     home: u32,
     syscall_base: u64,
     n_instrs: u64,
@@ -41,16 +41,17 @@ pub struct MemrefPrinter {
     names: Vec<[u8; 12]>,
 }
 
-/// Which version of the format records are of: a folder may hold files of several, and so may traces that are read together.
+/// The format version of each record's file: a folder may hold files of several versions, and so may traces that are read
+/// together.
 #[derive(Debug)]
 pub(crate) struct Versions {
     of_shards: Vec<u64>,
-    /// By thread, where files differ: on cores, shards are not files.
+    /// By thread, if the files differ: on cores, shards are not files.
     of_threads: FxHashMap<u64, u64>,
 }
 
 impl Versions {
-    /// Those of files whose shards have these versions.
+    /// Versions of these files, whose shards have the versions `of_shards`.
     pub(crate) fn of(files: &[Arc<File>], of_shards: Vec<u64>) -> Versions {
         let version = |file: &Arc<File>| file.header.version;
         let is_one = files.windows(2).all(|pair| version(&pair[0]) == version(&pair[1]));
@@ -66,7 +67,7 @@ impl Versions {
     }
 }
 
-/// A clock reading that waits: a change of window right after it is announced before it.
+/// A clock reading that is held back, because a change of window right after it is printed before it.
 struct Held {
     record: u64,
     instr: u64,
@@ -78,7 +79,7 @@ impl MemrefPrinter {
     /// A printer for a trace whose records have these format versions.
     ///
     /// # Errors
-    /// `Usage` for an option that the format has not.
+    /// `Usage` for an option that the format does not have.
     pub(crate) fn new(
         arch: Option<Arch>,
         versions: Versions,
@@ -104,7 +105,7 @@ impl MemrefPrinter {
     /// The ordinals and the thread, preceded by a line of dashes where the thread changes or records are left out.
     fn prefix(&mut self, record: u64, instr: u64, tid: u64, paint: &Paint, out: &mut Vec<u8>) {
         if let Some((last_record, last_tid)) = self.previous
-            // QUIRK: DynamoRIO takes the thread of a core that rests for none at all, so nothing parts it from what follows.
+            // QUIRK: DynamoRIO does not treat the thread of an idle core as a thread, so no line separates it from the next.
             && ((tid != last_tid && last_tid != IDLE_THREAD) || record.wrapping_sub(last_record) > 1)
         {
             out.extend_from_slice(DASHES);
@@ -169,13 +170,13 @@ impl MemrefPrinter {
         }
     }
 
-    /// Name, size and address, as instructions and data have them.
+    /// Appends name, size and address, as for instructions and data.
     #[inline]
     fn access(&self, cols: &Memrefs, row: usize, out: &mut Vec<u8>) {
         let name = self.names.get(usize::from(cols.kind[row])).unwrap_or(&[b' '; 12]);
         let (size, address) = (cols.size[row], hex16(cols.addr.values[row]));
         if size < 10 {
-            // PERF: nearly all.
+            // PERF: this covers nearly all rows.
             append(out, *b"             0 byte(s) @ 0x0000000000000000 ", |text| {
                 text[..12].copy_from_slice(name);
                 text[13] = b'0' + size as u8;
@@ -325,7 +326,7 @@ impl Printer for MemrefPrinter {
     }
 }
 
-/// What stands for an instruction whose bytes are not known.
+/// The text for an instruction whose bytes are unknown.
 fn words_for(kind: Type) -> &'static str {
     match kind {
         Type::INSTR_DIRECT_JUMP => "jump",
@@ -342,7 +343,7 @@ fn words_for(kind: Type) -> &'static str {
     }
 }
 
-/// The name of a record's type as the layout has it, padded to its column.
+/// The name of a record's type in this layout, padded to its column.
 fn padded_name(kind: Type) -> [u8; 12] {
     let name = match kind {
         _ if kind.is_instr() => "ifetch",

@@ -1,4 +1,4 @@
-//! One sequential read over one file: blocks of bytes in, batches out.
+//! Sequential read of one file: blocks of bytes in, batches out.
 //!
 //! The reader owns the block, the state machine and the batch. A batch never spans blocks, so its raw bytes are a
 //! slice of the block and nothing is copied.
@@ -25,7 +25,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use walk::{Walk, window_limits};
 
-/// Entries in a block when memory is plenty: 192 KiB, which stays in level-2 cache.
+/// Entries in a block if memory is ample: 192 KiB, which stays in level-2 cache.
 const BLOCK_ENTRIES: usize = 16 * 1024;
 /// Entries in a block when thousands of files are read at once.
 const MIN_BLOCK_ENTRIES: usize = 512;
@@ -37,9 +37,9 @@ pub struct EntryReader {
     piece: u32,
     stream: Stream,
     narrow: Vec<u8>,
-    /// Where the current block came from; `None` before the first.
+    /// Position of the current block in the file; `None` before the first.
     block: Option<BlockAt>,
-    /// Bytes of the block that are used up.
+    /// Number of bytes of the block that are used up.
     used: usize,
     interp: Interp,
     fill: Fill,
@@ -48,29 +48,29 @@ pub struct EntryReader {
     entries_rows: Option<usize>,
     memrefs_rows: Option<usize>,
     columns: Columns,
-    /// Whole blocks are handed out unread.
+    /// True if blocks are handed out without decoding.
     raw_only: bool,
-    /// Whether entries that belong to the next record stay with it; they are entries only if raw bytes are asked for.
+    /// True if entries that belong to the next record stay with it; only needed if raw bytes are requested.
     keeps_lead: bool,
-    /// Bytes right before `used` that belong to the next record.
+    /// Number of bytes before `used` that belong to the next record.
     lead: usize,
-    /// The same, from the end of the block before.
+    /// The same bytes, from the end of the previous block.
     held: Vec<u8>,
-    /// Where a repeated clock reading and processor stand after the block, as long as their batch is lent.
+    /// Bytes after the block with a repeated clock reading and processor, while their batch is lent.
     repeated: Option<Range<usize>>,
-    /// Where batches end by instructions.
+    /// Cuts of batches at instructions.
     intervals: Option<Intervals>,
     limits: Limits,
-    /// How many records to read at most from the start of the window on.
+    /// Maximum number of records from the start of the window on.
     most: u64,
     walk: Walk,
     found: Found,
-    /// Findings already handed out.
+    /// Number of findings that were handed out.
     n_told: usize,
     last_entry: Option<Entry>,
-    /// Offset after the last byte of the member that was read.
+    /// Offset of the end of the last entry that was read in the member.
     member_end: u64,
-    /// Bytes after the last whole entry of the block.
+    /// Number of bytes after the last whole entry of the block.
     n_rest: usize,
     /// Members of this read.
     members: Range<usize>,
@@ -79,31 +79,31 @@ pub struct EntryReader {
     instrs_before: u64,
     /// True once a batch with records was handed out.
     opened: bool,
-    /// A thread that is not the file's own was reported.
+    /// True once a thread other than the file's own was reported.
     has_stranger: bool,
-    /// Nothing more is to be handed out, by a limit or the end.
+    /// True if nothing more is handed out, because of a limit or the end.
     done: bool,
-    /// The caller sets one limit after the other, and reading continues after each.
+    /// True if the caller sets one limit after the other and reading continues after each.
     resumes: bool,
-    /// The stream is at its end.
+    /// True at the end of the stream.
     ended: bool,
-    /// The member that is not read any further.
+    /// The member whose rest is skipped.
     skipped: Option<u32>,
-    /// Where nonsense begins in the member that is skipped, until that is reported.
+    /// Offset of nonsense in the skipped member, until it is reported.
     nonsense: Option<u64>,
-    /// A gap right before the first member belongs to this read.
+    /// True if a gap right before the first member belongs to this read.
     tells_gap_before: bool,
-    /// Something is lost of what was read.
+    /// True if part of the input is lost.
     is_broken: bool,
-    /// Only counts, for another reader that has met damage.
+    /// True if the reader only counts, for another reader that found damage.
     is_counting: bool,
-    /// What was counted up to the first gap, by a reader that only counts.
+    /// Records and instructions up to the first gap, for a reader that only counts.
     counted_before_gap: Option<(u64, u64)>,
     /// Records and instructions before the member being read.
     member_began: (u64, u64),
-    /// The member and the offset in it that a reader which only counts stops at.
+    /// The member and offset at which a reader that only counts stops.
     stop_at: Option<(u32, u64)>,
-    /// What was counted up to a gap that begins there.
+    /// Position at the gap that begins at `stop_at`.
     counted_at_stop: Option<gaps::Position>,
 }
 
@@ -125,7 +125,7 @@ impl EntryReader {
             }
         };
         let interp = gaps::interp_at(&file, members.start);
-        // Whole groups, so that what makes no sense is found in the same places with blocks of any size.
+        // Whole groups, so that nonsense is found in the same places with blocks of any size.
         let n_entries = (scan.buffer_bytes / (4 * ENTRY_BYTES)).clamp(MIN_BLOCK_ENTRIES, BLOCK_ENTRIES);
         let n_entries = n_entries / gaps::GROUP_ENTRIES * gaps::GROUP_ENTRIES;
         let stream =
@@ -199,13 +199,13 @@ impl EntryReader {
         self.walk().map(|_| ())
     }
 
-    /// Counts records also where nothing but raw entries is asked for.
+    /// Makes the reader count records even if only raw entries are requested.
     pub(crate) fn counting(mut self) -> EntryReader {
         self.raw_only = false;
         self
     }
 
-    /// Reads to these ordinals of records and instructions from here on, also if an earlier limit was reached.
+    /// Sets new limits: reads on to these ordinals of records and instructions, even if an earlier limit was reached.
     pub(crate) fn limit(&mut self, records: u64, instrs: u64) {
         self.limits = Limits { records, instrs, ..self.limits };
         self.resumes = true;
@@ -235,14 +235,14 @@ impl EntryReader {
             };
             match next {
                 Ok(Some(at)) if self.skipped == Some(at.member) => {}
-                // An empty member is as good as none.
+                // An empty member is ignored.
                 Ok(Some(_)) if self.batch.block.is_empty() && self.narrow.is_empty() => {}
                 Ok(Some(mut at)) => {
                     self.used = 0;
                     if self.file.entry_bytes != ENTRY_BYTES {
                         self.batch.block.clear();
                         let rest = widen::widen(&self.narrow, &mut self.batch.block);
-                        // Keep the length odd, so that a cut entry is seen below as in any other file.
+                        // Keeps the length odd, so that a cut entry is detected below as in any other file.
                         self.batch.block.resize(self.batch.block.len() + rest, 0);
                     }
                     self.cut_nonsense(at);
@@ -273,13 +273,13 @@ impl EntryReader {
         }
     }
 
-    /// After an error or the end, the block's content means nothing.
+    /// Clears the block, which is invalid after an error or the end.
     fn drop_block(&mut self) {
         self.batch.block.clear();
         self.used = 0;
     }
 
-    /// What must hold where one member ends and the next begins.
+    /// Checks the border between two members.
     fn enter_member(&mut self, before: Option<BlockAt>, at: BlockAt) {
         let is_template = self.interp.filetype.any(FileType::KERNEL_SYSCALL_TRACE_TEMPLATES);
         let is_after_gap = self.file.n_missing_before(at.member) > 0;
@@ -310,12 +310,12 @@ impl EntryReader {
 
     /// Instructions before a member, where chunks have a known size.
     fn instrs_before(&self, member: u32) -> Option<u64> {
-        // Raw entries are handed out unread.
+        // Raw entries are handed out without decoding.
         let chunk = if self.raw_only { self.file.header.chunk_instrs } else { self.interp.chunk_instrs };
         if chunk == 0 { None } else { self.file.chunk_number(member).checked_mul(chunk) }
     }
 
-    /// Checks that belong to bytes, not to records: a cut entry, the last entry of a member.
+    /// Checks of bytes rather than records: a cut entry, the last entry of a member.
     fn look_at_block(&mut self) {
         let n_bytes = self.batch.block.len() / ENTRY_BYTES * self.file.entry_bytes;
         self.member_end = self.block.map_or(0, |block| block.offset) + n_bytes as u64;
@@ -342,7 +342,7 @@ impl EntryReader {
         let ends_well = match self.last_entry {
             Some(last) if whole => last.kind() == Type::FOOTER,
             Some(last) => ends_a_chunk(&last),
-            // Nothing at all was read, or damage was told already.
+            // Nothing was read at all, or damage was already reported.
             None => self.is_broken || !self.found.is_empty() || is_template,
         };
         if is_template {
@@ -356,7 +356,7 @@ impl EntryReader {
             };
             let message = "the trace ends without a footer".to_owned();
             let finding = Finding::new("drmemtrace/no-footer", Severity::Error, place.clone(), message);
-            // Nothing tells how much would have followed.
+            // The amount that is missing at the end is unknown.
             self.found.push(finding.losing(Loss::from(place)));
         } else if !whole && (self.last_entry.is_some() || !ends_well) {
             self.end_piece(self.block.unwrap_or(NOWHERE).member, ends_well);
@@ -381,7 +381,7 @@ impl EntryReader {
             }
             let is_end =
                 self.used >= self.batch.block.len() && !self.interp.has_waiting() && !self.next_block()?;
-            // A stream that ends inside its header has no thread to hand its markers out for; its missing footer says so.
+            // A stream that ends inside its header has no thread to deliver its markers for; the missing footer is reported.
             let start = self.used;
             let stop = self.fill_batch(start, is_end);
             let is_over = match stop {
@@ -409,14 +409,14 @@ impl EntryReader {
         if let Some(intervals) = &mut self.intervals {
             self.limits.instrs = intervals.limit(self.interp.instrs);
         }
-        // The block moves out while the batch is being filled, because the sink holds the batch.
+        // The block is moved out while the batch is being filled, because the sink holds the batch.
         let block = std::mem::take(&mut self.batch.block);
         let entries = Entry::slice(block.get(start..).unwrap_or(&[])).0;
         let mut filling = self.fill.into_batch(&mut self.batch, self.memrefs_rows);
         let (n, stop) = self.interp.run(entries, &self.limits, &mut filling);
         if matches!(stop, Stop::Thread | Stop::Clock | Stop::ClockLimit) || (is_end && stop == Stop::End) {
-            // No value can follow for a call that is still open. Before a clock reading other threads may have their
-            // turn, and the call stands before what they do.
+            // No value can follow for a call that is still open. Before a clock reading other threads may get their turn,
+            // and the call comes before their records.
             filling.end_call_here(&self.interp);
         }
         drop(filling);
@@ -425,13 +425,13 @@ impl EntryReader {
         }
         self.batch.block = block;
         self.used += n * ENTRY_BYTES;
-        // It lies where the batch begins, so it comes before what was found within the batch.
+        // It is at the start of the batch, so it comes before the findings within the batch.
         self.tell_stranger(start);
         self.place_findings(start);
         stop
     }
 
-    /// Makes the batch one that holds findings only; false if there are none to hold.
+    /// Makes the batch one that holds findings only; false if there are none.
     fn finish_without_records(&mut self) -> bool {
         let span = &mut self.batch.span;
         span.first_record = self.interp.records;
@@ -442,7 +442,7 @@ impl EntryReader {
         !self.batch.findings.is_empty()
     }
 
-    /// Writes where the batch came from.
+    /// Sets the span of the batch.
     fn finish_batch(&mut self, start: usize) {
         let block = self.block.unwrap_or(NOWHERE);
         let interp = &self.interp;
@@ -472,7 +472,7 @@ impl EntryReader {
             Some(repeated) => repeated.clone(),
             None if self.keeps_lead => {
                 let raw = self.keep_lead(start);
-                // What belongs to the first record may stand before the batch's own entries.
+                // Entries of the first record may precede the batch's own entries.
                 let lead = start.saturating_sub(raw.start) / ENTRY_BYTES * self.file.entry_bytes;
                 self.batch.span.offset = self.batch.span.offset.saturating_sub(lead as u64);
                 raw
@@ -483,7 +483,7 @@ impl EntryReader {
     }
 }
 
-/// Puts the workload into the threads that entries name.
+/// Adds the workload to the thread ids in entries.
 fn name_workload(block: &mut [u8], workload: u16) {
     for bytes in block.chunks_exact_mut(ENTRY_BYTES) {
         let Some(entry) = Entry::slice(bytes).0.first() else { return };
@@ -494,7 +494,7 @@ fn name_workload(block: &mut [u8], workload: u16) {
     }
 }
 
-/// Before the first block.
+/// The position before the first block.
 const NOWHERE: BlockAt = BlockAt { member: 0, offset: 0, last: false };
 
 fn ends_a_chunk(entry: &Entry) -> bool {

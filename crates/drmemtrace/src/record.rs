@@ -12,7 +12,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Entry {
-    /// What the entry is; see [`Type`].
+    /// Type of the entry; see [`Type`].
     pub kind: U16,
     /// Bytes accessed, instruction length, marker kind or number of encoding bytes, depending on the type.
     pub size: U16,
@@ -53,7 +53,7 @@ impl Entry {
         Type(self.kind.get())
     }
 
-    /// Views whole entries at the front of `bytes`; the rest (less than one entry) is given back too.
+    /// Views whole entries at the front of `bytes`; also returns the rest (less than one entry).
     pub fn slice(bytes: &[u8]) -> (&[Entry], &[u8]) {
         let whole = bytes.len() / ENTRY_BYTES * ENTRY_BYTES;
         let (front, rest) = bytes.split_at(whole);
@@ -97,7 +97,7 @@ types! {
     PREFETCH_WRITE = 8 "prefetch_write";
     /// Prefetch of instructions.
     PREFETCH_INSTR = 9 "prefetch_instr";
-    /// An instruction that is no branch.
+    /// An instruction other than a branch.
     INSTR = 10 "instr";
     /// A direct jump.
     INSTR_DIRECT_JUMP = 11 "direct_jump";
@@ -113,17 +113,17 @@ types! {
     INSTR_RETURN = 16 "return";
     /// Up to eight instructions in a row; only from the online tracer.
     INSTR_BUNDLE = 17 "instr_bundle";
-    /// Instruction lines are flushed.
+    /// Flush of instruction lines.
     INSTR_FLUSH = 18 "instr_flush";
     /// End of a long instruction flush.
     INSTR_FLUSH_END = 19 "instr_flush_end";
-    /// Data lines are flushed.
+    /// Flush of data lines.
     DATA_FLUSH = 20 "data_flush";
     /// End of a long data flush.
     DATA_FLUSH_END = 21 "data_flush_end";
-    /// The thread of what follows.
+    /// The thread of the following entries.
     THREAD = 22 "thread";
-    /// The thread ends.
+    /// End of a thread.
     THREAD_EXIT = 23 "thread_exit";
     /// The process of the current thread.
     PID = 24 "pid";
@@ -131,7 +131,7 @@ types! {
     HEADER = 25 "header";
     /// Last entry of a trace.
     FOOTER = 26 "footer";
-    /// A prefetch by the hardware; simulators make it, files never hold it.
+    /// A prefetch by the hardware; only simulators create it, files never contain it.
     HARDWARE_PREFETCH = 27 "hardware_prefetch";
     /// A marker; see [`Marker`].
     MARKER = 28 "marker";
@@ -171,7 +171,7 @@ types! {
     PREFETCH_WRITE_L3 = 45 "prefetch_write_l3";
     /// Non-temporal prefetch for writing into level 3.
     PREFETCH_WRITE_L3_NT = 46 "prefetch_write_l3_nt";
-    /// Up to eight bytes of the encoding of the instruction that follows.
+    /// Up to eight bytes of the encoding of the next instruction.
     ENCODING = 47 "encoding";
     /// A conditional jump that was taken.
     INSTR_TAKEN_JUMP = 48 "taken_jump";
@@ -179,12 +179,12 @@ types! {
     INSTR_UNTAKEN_JUMP = 49 "untaken_jump";
 }
 
-/// The lens kind of an access type, by number; types that are no access count as prefetches and never get here.
+/// The lens kind of an access type; types other than accesses map to prefetches and are never passed.
 pub(crate) const fn access_kind(kind: Type) -> AccessKind {
     match kind {
         Type::READ => AccessKind::Read,
         Type::WRITE => AccessKind::Write,
-        // QUIRK: of all instruction prefetches only this one goes to the instruction side upstream.
+        // QUIRK: of all instruction prefetches, DynamoRIO counts only this one on the instruction side.
         Type::PREFETCH_INSTR => AccessKind::PrefetchInstr,
         Type::INSTR_FLUSH => AccessKind::FlushInstr,
         Type::DATA_FLUSH => AccessKind::FlushData,
@@ -192,11 +192,11 @@ pub(crate) const fn access_kind(kind: Type) -> AccessKind {
     }
 }
 
-/// How many types are known; a larger number is damage or a newer version.
+/// Number of known types; a larger type is damage or from a newer version.
 pub const N_TYPES: u16 = TYPE_NAMES.len() as u16; // 50.
 
 impl Type {
-    /// True for fetched instructions; no-fetch iterations are not among them.
+    /// True for fetched instructions, not for no-fetch iterations.
     #[inline]
     pub const fn is_instr(self) -> bool {
         matches!(self.0, 10..=16 | 31 | 48 | 49)
@@ -241,15 +241,15 @@ macro_rules! markers {
 }
 
 markers! {
-    /// A signal or the like takes control away; the interrupted PC (a module offset before version 3).
+    /// A signal or the like interrupts the program; the interrupted PC (a module offset before version 3).
     KERNEL_EVENT = 0 "kernel_event";
-    /// Control comes back from a handler; the PC after the system call that did it.
+    /// Return from a handler; the PC after the system call that returns.
     KERNEL_XFER = 1 "kernel_xfer";
     /// Microseconds since 1601 UTC.
     TIMESTAMP = 2 "timestamp";
     /// The processor; all ones if unknown.
     CPU_ID = 3 "cpu_id";
-    /// Which function the next three kinds speak of.
+    /// The function that the next three kinds refer to.
     FUNC_ID = 4 "func_id";
     /// Return address at a function's entry.
     FUNC_RETADDR = 5 "func_retaddr";
@@ -287,7 +287,7 @@ markers! {
     CHUNK_FOOTER = 21 "chunk_footer";
     /// First entry of each chunk but the first: visible records before it. Hidden.
     RECORD_ORDINAL = 22 "record_ordinal";
-    /// Where filtering stopped.
+    /// The point where filtering stopped.
     FILTER_ENDPOINT = 23 "filter_endpoint";
     /// End of the restartable sequence that begins here.
     RSEQ_ENTRY = 24 "rseq_entry";
@@ -386,11 +386,11 @@ bits! {
     KERNEL_SYSCALLS = 0x1000 "kernel-syscalls";
     /// A filtered part, then an unfiltered one.
     BIMODAL_FILTERED_WARMUP = 0x2000 "bimodal-filtered-warmup";
-    /// A file of kernel code to inject, no trace.
+    /// A file of kernel code to inject, not a trace.
     KERNEL_SYSCALL_TRACE_TEMPLATES = 0x4000 "kernel-templates";
     /// Kernel code has instructions only.
     KERNEL_SYSCALL_INSTR_ONLY = 0x8000 "kernel-instr-only";
-    /// A file is what one core saw.
+    /// Each file holds the records of one core.
     CORE_SHARDED = 0x10000 "core-sharded";
     /// Encodings use the synthetic instruction set.
     ARCH_REGDEPS = 0x20000 "regdeps";
@@ -404,7 +404,7 @@ impl FileType {
         self.0 & other.0 != 0
     }
 
-    /// Both sets of bits.
+    /// The union of both sets of bits.
     pub const fn or(self, other: FileType) -> FileType {
         FileType(self.0 | other.0)
     }
@@ -450,8 +450,8 @@ impl FileType {
     }
 }
 
-/// The word for a thread of a file that is read as a workload: the number stands below the workload. A word that has a workload
-/// already keeps it unless one is named.
+/// The thread id for a file that is read as a workload: the workload is in the bits above the number. An id that already has
+/// a workload keeps it unless one is given.
 pub(crate) fn of_workload(workload: u16, tid: u64) -> u64 {
     match ThreadId::from_packed(tid) {
         thread if workload == 0 || thread.is_idle() => tid,
@@ -471,9 +471,9 @@ pub const VERSION_FREQUENT_TIMESTAMPS: u64 = 6;
 pub const UNIX_EPOCH_MICROS: u64 = 11_644_473_600_000_000;
 /// Function ids from here on are system calls in traces of 64-bit programs.
 pub const SYSCALL_FUNC_BASE: u64 = 0x1_0000_0000;
-/// The same in traces of 32-bit programs.
+/// The same for traces of 32-bit programs.
 pub const SYSCALL_FUNC_BASE_32: u64 = 0x1_0000;
-/// The thread of a core that has nothing to run.
+/// The thread id of an idle core.
 pub const IDLE_THREAD: u64 = u64::MAX;
 
 #[cfg(test)]

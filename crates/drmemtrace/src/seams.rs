@@ -1,11 +1,11 @@
-//! Seams: where one chunk ends and the next begins, and whether both count the same.
+//! Seams between chunks, and the check that both sides of a seam count the same records.
 //!
 //! Each chunk begins with the number of records before it. A reader that counts records compares the two numbers itself, and
-//! says what is lost ([`crate::reader`]). Raw entries are handed out uncounted, and pieces are read apart from each other; there
-//! the consumer counts anyway, and the two sides of a seam meet here. Where they differ, the file is *doubted*: results so far
-//! are thrown away ([`Trace::n_delivered_damaged`](quipu_model::Trace::n_delivered_damaged)), and every later reader of the file
-//! counts. So whole traces are read at full speed, and damage is found by one reader, with one place. Entries that name a thread
-//! other than the file's own raise the same doubt.
+//! reports the loss ([`crate::reader`]). Raw entries are handed out uncounted, and pieces are read independently; there the
+//! consumer counts anyway, and the two sides of a seam are compared here. If they differ, the file is *doubted*: results so
+//! far are discarded ([`Trace::n_delivered_damaged`](quipu_model::Trace::n_delivered_damaged)), and every later reader of
+//! the file counts. So whole traces are read at full speed, and damage is found by one reader, with one place. Entries that
+//! name a thread other than the file's own raise the same doubt.
 
 use crate::record::{Marker, Type};
 use crate::trace::File;
@@ -18,16 +18,16 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Debug, Default)]
 pub(crate) struct Seams {
     is_doubted: AtomicBool,
-    /// Seams between pieces whose one side was read, by the member after the seam. At most one for each half megabyte.
+    /// Seams between pieces with one side read, by the member after the seam. At most one for each half megabyte.
     halves: Mutex<FxHashMap<u32, Half>>,
 }
 
 /// One side of a seam, with the number of records before it.
 #[derive(Clone, Copy, Debug)]
 enum Half {
-    /// The end of the chunk before, as counted.
+    /// The end of the chunk before, as counted by its reader.
     End(u64),
-    /// The beginning of the chunk after, as it says.
+    /// The beginning of the chunk after, as the chunk states.
     Beginning(u64),
 }
 
@@ -37,7 +37,7 @@ impl Seams {
         self.is_doubted.load(Ordering::Relaxed)
     }
 
-    /// Every later reader of the file has to count records.
+    /// Makes every later reader of the file count records.
     pub(crate) fn doubt(&self) {
         self.is_doubted.store(true, Ordering::Relaxed);
     }
@@ -49,12 +49,12 @@ impl Seams {
         }
     }
 
-    /// The chunks before a member were read to their end.
+    /// Notes the count of a reader that read the chunks before a member to their end.
     pub(crate) fn end_before(&self, member: u32, counted: u64) {
         self.meet(member, Half::End(counted));
     }
 
-    /// Reading began at a member that counts this many records before it.
+    /// Notes that reading began at a member that states this many records before it.
     pub(crate) fn begin_at(&self, member: u32, ordinal: u64) {
         self.meet(member, Half::Beginning(ordinal));
     }
@@ -64,7 +64,7 @@ impl Seams {
         match (halves.remove(&member), half) {
             (Some(Half::End(counted)), Half::Beginning(ordinal))
             | (Some(Half::Beginning(ordinal)), Half::End(counted)) => self.compare(counted, ordinal),
-            // The same side of an earlier read says the same.
+            // An earlier read of the same side has the same count.
             _ => {
                 halves.insert(member, half);
             }
@@ -72,12 +72,13 @@ impl Seams {
     }
 }
 
-/// Recognises the clock reading and the processor that a chunk begins with, after the footer of the chunk before and its own
-/// ordinal: copies of the latest ones, which readers of records are not shown. One of the two is enough, as for those readers.
+/// Recognises the clock reading and the processor at the start of a chunk, after the footer of the chunk before and the
+/// chunk's own ordinal: copies of the latest ones, which are hidden from readers of records. One of the two is enough, as
+/// for those readers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Repeats {
     is_open: bool,
-    /// The header said how long chunks are, or a chunk began with its ordinal.
+    /// True if the header states the length of chunks, or a chunk began with its ordinal.
     has_chunks: bool,
 }
 
@@ -94,7 +95,7 @@ impl Repeats {
                 self.is_open = self.has_chunks;
                 false
             }
-            // The members of an archive of templates have headers of their own, with clock readings that are no copies.
+            // The members of an archive of templates have their own headers, with clock readings that are not copies.
             Marker::VERSION => {
                 self.is_open = false;
                 false
@@ -125,12 +126,12 @@ pub(crate) struct Counter {
 }
 
 impl Counter {
-    /// One for a read of this file.
+    /// A counter for one read of this file.
     pub(crate) fn of(file: &File) -> Counter {
         Counter { comparer: Comparer::of(file), ..Counter::default() }
     }
 
-    /// These entries of the file follow.
+    /// Counts the next entries of the file.
     pub(crate) fn take(&mut self, part: &Part<'_>, file: &File) {
         self.comparer.begin(part);
         for entry in part.entries {
@@ -148,11 +149,11 @@ impl Counter {
     }
 }
 
-/// Compares the seams that one consumer of raw entries meets.
+/// Compares the seams that one consumer of raw entries encounters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Comparer {
-    /// The latest seam: what it says stands before it, and how many records the consumer had counted there. `None` where
-    /// nothing is known: before the first seam, and after damage.
+    /// The latest seam: the number of records that it states before it, and the number that the consumer had counted there.
+    /// `None` if unknown: before the first seam, and after damage.
     latest: Option<(u64, u64)>,
     has_begun: bool,
     /// The member of the latest entries.
@@ -160,13 +161,13 @@ pub(crate) struct Comparer {
 }
 
 impl Comparer {
-    /// One for a read of this file.
+    /// A comparer for one read of this file.
     pub(crate) fn of(file: &File) -> Comparer {
-        // Before the first chunk that is there, others are missing.
+        // If the first chunk that is present is not chunk 0, others are missing before it.
         Comparer { has_begun: file.first_chunk() > 0, ..Comparer::default() }
     }
 
-    /// These entries follow.
+    /// Starts the next entries.
     pub(crate) fn begin(&mut self, part: &Part<'_>) {
         self.enter(part.member, part.offset);
         if part.is_after_damage {
@@ -174,7 +175,7 @@ impl Comparer {
         }
     }
 
-    /// Entries of this member follow, from `offset` on. The first ones begin the read.
+    /// Starts entries of this member, from `offset` on. The first call begins the read.
     pub(crate) fn enter(&mut self, member: u32, offset: u64) {
         if !std::mem::replace(&mut self.has_begun, true) && member == 0 && offset == 0 {
             self.latest = Some((0, 0));
@@ -182,13 +183,13 @@ impl Comparer {
         self.member = member;
     }
 
-    /// Damage was reported: the next seam is to be believed.
+    /// Handles reported damage: the next seam is not compared.
     pub(crate) fn skip(&mut self) {
         self.latest = None;
         self.has_begun = true;
     }
 
-    /// The next entry is a chunk's ordinal; `counted` records were counted before it.
+    /// Handles a chunk's ordinal; `counted` records were counted before it.
     pub(crate) fn meet(&mut self, seams: &Seams, ordinal: u64, counted: u64) {
         match self.latest {
             Some((before, at)) => seams.compare(before.saturating_add(counted - at), ordinal),
@@ -197,7 +198,7 @@ impl Comparer {
         self.latest = Some((ordinal, counted));
     }
 
-    /// The read ended after a chunk's footer.
+    /// Ends the read, after a chunk's footer.
     pub(crate) fn end(&self, seams: &Seams, counted: u64) {
         if let Some((before, at)) = self.latest {
             seams.end_before(self.member.saturating_add(1), before.saturating_add(counted - at));
@@ -217,7 +218,7 @@ mod tests {
     use quipu_testkit::fixtures;
     use std::io::Cursor;
 
-    /// The first file of a trace, in chunks of 200 instructions.
+    /// The first file of a trace, rewritten with chunks of 200 instructions.
     fn in_small_chunks(trace: &DrmemTrace) -> Option<Vec<u8>> {
         let options = WriteOptions { chunk_instrs: Some(200), ..WriteOptions::new() };
         let pool = Pool::new(1).unwrap();
@@ -277,7 +278,7 @@ mod tests {
         comparer.enter(1, 0);
         comparer.meet(&seams, 25, 25);
         assert!(!seams.is_doubted());
-        // Damage hides how many records there were.
+        // Damage makes the number of records unknown.
         comparer.skip();
         comparer.meet(&seams, 70, 30);
         assert!(!seams.is_doubted());

@@ -8,7 +8,7 @@ use quipu_model::{Error, Result, TableBuf, rows};
 use std::sync::{Arc, LazyLock};
 use zerocopy::IntoBytes;
 
-/// Words that stand for several types.
+/// Words that stand for several types, with these types.
 const FAMILIES: &[(&str, &[&str])] = &[
     (
         "instr",
@@ -77,7 +77,7 @@ static TYPES: LazyLock<Arc<Names>> = LazyLock::new(|| {
 });
 static MARKERS: LazyLock<Arc<Names>> = LazyLock::new(|| Names::dense(Storage::U16, MARKER_NAMES).shared());
 
-/// The names of types, with words that stand for several.
+/// The names of types, together with words that stand for several.
 pub fn types() -> &'static Names {
     &TYPES
 }
@@ -134,7 +134,7 @@ pub const ENTRIES_TABLE: usize = 0;
 /// Position of [`Memrefs`] among the tables.
 pub const MEMREFS_TABLE: usize = 1;
 
-/// The `marker` column of a record that is no marker.
+/// The `marker` column of records other than markers.
 pub const NO_MARKER: u16 = u16::MAX;
 
 /// Appends entries to rows of [`Entries`].

@@ -1,4 +1,4 @@
-//! Opening a trace: its files become shards, its header becomes what the trace says of itself.
+//! Opening a trace: its files become shards, and its header becomes the trace's properties.
 
 mod beside;
 mod facts;
@@ -43,9 +43,9 @@ pub struct DrmemTrace {
     columns: Columns,
     serial_schedule: Option<Source>,
     cpu_schedule: Option<Source>,
-    /// The lists of modules of all traces together.
+    /// The module lists of all traces that are read together.
     module_lists: Vec<Source>,
-    /// True if `cpu_schedule` was named, not found beside the trace.
+    /// True if `cpu_schedule` was given by name rather than found beside the trace.
     is_schedule_named: bool,
     is_whole: bool,
     n_workloads: usize,
@@ -70,7 +70,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
         }
         let file = match open_file(file, entry_bytes, 0) {
             Ok(file) => file,
-            // What carries it has lost the file of one thread; the others are there.
+            // The carrier has lost the file of one thread; the others are complete.
             Err(error) if listing.files.len() > 1 && is_lost_by_carrier(&error) => {
                 findings.extend(error.of_source().map(|cause| lost_file(&error, cause)));
                 continue;
@@ -109,7 +109,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
         functions.append(&mut functions_of(&further, workload, &mut findings));
         module_lists.extend(further.modules);
         n_workloads += 1;
-        // What lies beside one of them says nothing of the others.
+        // The files beside one trace do not cover the others.
         (listing.serial_schedule, listing.cpu_schedule) = (None, None);
     }
     if files.is_empty() {
@@ -152,8 +152,8 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
     })
 }
 
-/// Files whose headers are those of an earlier file: a thread begins once, so the later one is a copy. Their records stay, and
-/// count twice, as in DynamoRIO's tools.
+/// Reports files with the header of an earlier file: a thread begins once, so the later one is a copy. Its records are kept
+/// and count twice, as in DynamoRIO's tools.
 fn repeated_files(files: &[Arc<File>]) -> Vec<Finding> {
     let mut firsts: FxHashMap<(u64, u64, u64), &str> = FxHashMap::default();
     let mut found = Found::default();
@@ -176,8 +176,8 @@ fn repeated_files(files: &[Arc<File>]) -> Vec<Finding> {
     found.into_vec()
 }
 
-/// Makes sure that a further trace can be read with the first one, each given by name: code of one trace must
-/// not be decoded as the other's, nor threads be taken for cores.
+/// Checks that a further trace can be read with the first one, each given by name: code of one trace must not be decoded as
+/// the other's, and threads must not be taken for cores.
 ///
 /// # Errors
 /// `Unsupported` for traces of several architectures, or of threads and of cores.
@@ -188,7 +188,7 @@ fn check_alike(first: (&str, FileType), further: (&str, FileType)) -> Result<()>
         false => "threads",
     };
     let ((name, filetype), (other_name, other)) = (first, further);
-    // The first versions do not say, and have no code to decode.
+    // The first versions do not state the architecture, and have no code to decode.
     let is_without = |filetype: FileType| filetype.arch().is_none() && !filetype.any(FileType::ENCODINGS);
     if filetype.arch() != other.arch() && !is_without(filetype) && !is_without(other) {
         return Err(Error::unsupported(format!(
@@ -207,12 +207,12 @@ fn check_alike(first: (&str, FileType), further: (&str, FileType)) -> Result<()>
     Ok(())
 }
 
-/// True if what carries the files is why one of them cannot be opened.
+/// True if a file cannot be opened because of damage to its carrier.
 fn is_lost_by_carrier(error: &Error) -> bool {
     error.of_source().is_some_and(|cause| cause.carrier().is_some())
 }
 
-/// The finding of a file that its carrier has lost.
+/// The finding for a file that its carrier has lost.
 fn lost_file(error: &Error, cause: &quipu_source::Error) -> Finding {
     let place = error.place().clone();
     Finding::new(source_rule(cause.kind()), Severity::Error, place, String::new()).by_carrier(cause)
@@ -224,10 +224,10 @@ impl DrmemTrace {
         &self.files
     }
 
-    /// Makes sure that this is one trace, and not several read together.
+    /// Checks that this is one trace rather than several read together.
     ///
     /// # Errors
-    /// `Unsupported` for several.
+    /// `Unsupported` for several traces.
     pub(crate) fn check_lone(&self) -> Result<()> {
         match self.n_workloads {
             1 => Ok(()),
@@ -250,12 +250,12 @@ impl DrmemTrace {
         self.serial_schedule.as_ref()
     }
 
-    /// The threads that still run after `time`, each with how many of its instructions come before it, as the schedule
-    /// file says that was named when the trace was opened.
+    /// The threads that still run after `time`, each with the number of its instructions before it, from the schedule file
+    /// that was given when the trace was opened.
     ///
     /// # Errors
-    /// `Missing` if no schedule file was named, or no thread runs after `time`; `Unsupported` for files of several
-    /// threads; what reading the file says.
+    /// `Missing` if no schedule file was given, or no thread runs after `time`; `Unsupported` for files of several threads;
+    /// errors of reading the file.
     pub fn instrs_before(&self, time: u64) -> Result<Vec<(ThreadId, u64)>> {
         self.check_lone()?;
         if self.files.iter().any(|file| file.holds_several_threads()) {
@@ -292,9 +292,10 @@ impl DrmemTrace {
         self.cpu_schedule.as_ref()
     }
 
-    /// Which thread ran where, as the trace's own markers tell; of threads without any, as the file beside the trace does.
+    /// The stretches of threads on processors, from the trace's own markers; for threads without markers, from the file
+    /// beside the trace.
     ///
-    /// The markers come first because the file leaves out a thread's return to a processor that no other thread had in between.
+    /// Markers take precedence because the file omits a thread's return to a processor that no other thread had in between.
     fn recorded_stretches(
         &self,
         beside: Option<&Source>,
@@ -302,7 +303,7 @@ impl DrmemTrace {
     ) -> Result<Vec<Stretch>> {
         let mut stretches = match cores::recorded(&self.files) {
             Ok(schedule) => schedule.cpus.into_values().flatten().collect(),
-            // Too many to be kept: what the file has is better than nothing.
+            // Too many to be kept; the data of the file is better than nothing.
             Err(error) if error.kind() == ErrorKind::Limit && beside.is_some() => Vec::new(),
             Err(error) => return Err(error),
         };
@@ -315,7 +316,7 @@ impl DrmemTrace {
             finding.severity = Severity::Error;
         }
         let Some(source) = beside else { return Ok(stretches) };
-        // Opening the trace has reported that it cannot be read.
+        // Opening the trace has already reported that it cannot be read.
         let members = schedule::read(source).unwrap_or_default();
         let n_known = stretches.len();
         let others = members.into_iter().flat_map(|(_, stretches)| stretches);
@@ -327,7 +328,7 @@ impl DrmemTrace {
     }
 }
 
-/// The stretches of a schedule that the user has named.
+/// The stretches of the schedule file that the user gave.
 fn named_stretches(source: &Source) -> Result<Vec<Stretch>> {
     let members = schedule::read(source)?;
     let stretches: Vec<Stretch> = members.into_iter().flat_map(|(_, stretches)| stretches).collect();
@@ -394,7 +395,7 @@ impl Trace for DrmemTrace {
         Some(&cores::FORM)
     }
 
-    /// Headers tell enough, but of damage that opening found only reading says what it loses.
+    /// Headers suffice, except that the loss from damage found at opening is only known after reading.
     fn survey(&self, is_cancelled: &dyn Fn() -> bool) -> Surveyed {
         let mut surveyed = Surveyed::default();
         let is_open = |finding: &Finding| finding.severity == Severity::Error && finding.loss.is_none();

@@ -1,8 +1,8 @@
-//! Entries of 32-bit tracers: 8 bytes, with an `addr` of four. They become ordinary entries before anything else.
+//! Converts the entries of 32-bit tracers (8 bytes, with an `addr` of four) to ordinary entries before anything else.
 
 use crate::record::{ENTRY_BYTES, ENTRY_BYTES_32};
 
-/// Appends the entries of `narrow` to `wide` as entries of 12 bytes; returns how many bytes of `narrow` are left over.
+/// Appends the entries of `narrow` to `wide` as entries of 12 bytes; returns the number of bytes of `narrow` left over.
 pub(crate) fn widen(narrow: &[u8], wide: &mut Vec<u8>) -> usize {
     wide.reserve(narrow.len() / ENTRY_BYTES_32 * ENTRY_BYTES);
     let entries = narrow.chunks_exact(ENTRY_BYTES_32);
@@ -14,7 +14,7 @@ pub(crate) fn widen(narrow: &[u8], wide: &mut Vec<u8>) -> usize {
     rest
 }
 
-/// The entries of `narrow` as entries of 12 bytes; a rest of less than one entry is dropped.
+/// The entries of `narrow` as entries of 12 bytes; an incomplete entry at the end is dropped.
 pub(crate) fn widened(narrow: &[u8]) -> Vec<u8> {
     let mut wide = Vec::new();
     widen(narrow, &mut wide);

@@ -1,11 +1,11 @@
-//! Where to start reading for a window: chunks before it are jumped over.
+//! Finds the position to start reading for a window: chunks before it are skipped.
 
 use crate::record::{ENTRY_BYTES, Entry, Marker, Type};
 use crate::trace::File;
 use quipu_model::{Result, Scan, Window};
 use quipu_source::{Ahead, StreamOptions};
 
-/// How a scan reads its bytes.
+/// Options for the stream of bytes of a scan.
 pub(crate) fn stream_options(file: &File, scan: &Scan, n_entries: usize) -> StreamOptions {
     let block_bytes = n_entries * file.entry_bytes;
     let ahead = if scan.ahead { Ahead::Thread { blocks: 4 } } else { Ahead::Inline };
@@ -49,7 +49,7 @@ pub(crate) fn first_marker(file: &File, member: usize, kind: Marker) -> Result<O
         StreamOptions { block_bytes: 16 * ENTRY_BYTES, ahead: Ahead::Inline, ..StreamOptions::default() };
     let mut stream = file.container.stream(member..member + 1, &options)?;
     let mut block = Vec::new();
-    // A damaged member has no marker to go by; the read itself will say what is wrong with it.
+    // A damaged member has no marker to use; the read itself reports the damage.
     if !matches!(stream.next(&mut block), Ok(Some(_))) {
         return Ok(None);
     }

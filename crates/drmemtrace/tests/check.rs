@@ -1,4 +1,4 @@
-//! What `check` finds in the fixtures: nothing where DynamoRIO's checker passes, and the same where it does not.
+//! Findings of `check` in the fixtures: none where DynamoRIO's checker passes, and the same where it does not.
 
 // The helpers of a test may panic as the test may.
 
@@ -24,8 +24,8 @@ fn broken(name: &str) -> Vec<(&'static str, u64)> {
     report.broken().map(|(rule, count)| (rule.short_name(), count)).collect()
 }
 
-/// Fixtures that break rules: those before version 5, and the REGDEPS conversion of `allasm`, which keeps what such traces
-/// must not have.
+/// Fixtures that break rules: those before version 5, and the `REGDEPS` conversion of `allasm`, which keeps markers that
+/// such traces must not have.
 const FLAWED: [&str; 5] =
     ["allasm.regdeps", "chase-snappy", "func-trace", "legacy-for-record-filter", "small"];
 

@@ -1,4 +1,4 @@
-//! Threads arranged by the cores that they ran on: every record is there once, where the schedule says.
+//! Threads arranged by the cores that they ran on: every record appears once, where the schedule places it.
 
 // A test that cannot set its scene has failed.
 use quipu_drmemtrace::DRMEMTRACE;
@@ -25,7 +25,7 @@ fn open(name: &str) -> Box<dyn Trace> {
     DRMEMTRACE.open(&Source::open(&traces().join(name)).unwrap(), &OpenOptions::default()).unwrap()
 }
 
-/// A number for what each record of a batch says, whatever its ordinals and whatever its code is called.
+/// A hash of each record of a batch, independent of its ordinals and the index of its code.
 fn digests(batch: &Batch) -> Vec<u64> {
     let rows = &batch.tables[0];
     let digest = |row: usize| {
@@ -40,7 +40,7 @@ fn digests(batch: &Batch) -> Vec<u64> {
     (0..rows.n_rows()).map(digest).collect()
 }
 
-/// The records of a shard, and how many instructions stand among them.
+/// The records of a shard, and the number of instructions among them.
 fn records(trace: &dyn Trace, shard: ShardId, window: Window, batch_records: u32) -> (Vec<u64>, u64) {
     let scan = Scan { tables: vec![MEMREFS_TABLE], window, batch_records, ..Scan::new(shard) };
     let mut reader = trace.scan(&scan).unwrap();
@@ -168,7 +168,7 @@ fn windows_of_time_divide_what_a_core_ran() {
     }
 }
 
-/// The distinct readings of the clock on a core.
+/// The distinct clock readings on a core.
 fn clocks(trace: &dyn Trace, shard: ShardId) -> Vec<u64> {
     let cut = quipu_model::Cut { clock: true, ..quipu_model::Cut::SIZE };
     let mut reader = trace.scan(&Scan { cut, ..Scan::new(shard) }).unwrap();
@@ -205,7 +205,7 @@ fn entries_of_cores_are_those_of_threads_with_who_runs_in_front() {
     }
 }
 
-/// Counts of a whole trace, but for those that are sums over shards in another way.
+/// Counts of a whole trace, except those that are summed over shards differently.
 fn counts(trace: &dyn Trace) -> Counts {
     report_of::<CountsReport>(&COUNTS, &Given::default(), trace).total
 }
@@ -239,7 +239,7 @@ fn threads_that_the_schedule_does_not_know_are_told() {
     assert_eq!(rules, ["drmemtrace/schedule-thread"; 3]);
 }
 
-/// The processors' schedule of a fixture, changed, arranging the fixture's threads.
+/// Arranges the threads of a fixture by its processors' schedule after a change.
 fn arranged_by(name: &str, change: impl FnOnce(&mut Vec<Stretch>)) -> Box<dyn Trace> {
     let folder = tempfile::tempdir().unwrap();
     let trace = traces().join(name);
@@ -257,7 +257,7 @@ fn names<'a>(rules: &'a [std::borrow::Cow<'static, str>]) -> Vec<&'a str> {
     rules.iter().map(|rule| &**rule).collect()
 }
 
-/// The rules that a read of all cores finds broken, and how many instructions it meets.
+/// The rules that a read of all cores finds broken, and the number of instructions read.
 fn findings_of(trace: &dyn Trace) -> (Vec<std::borrow::Cow<'static, str>>, u64) {
     let rule = |finding: &quipu_model::Finding| finding.rule.clone();
     let mut rules: Vec<_> = trace.meta().findings.iter().map(rule).collect();
@@ -318,7 +318,7 @@ fn open_folder(folder: &tempfile::TempDir) -> Box<dyn Trace> {
 
 #[test]
 fn the_schedule_beside_the_trace_changes_nothing() {
-    // The file does not have the returns of threads to processors that no other thread had in between.
+    // The file omits the return of a thread to a processor that no other thread had in between.
     for name in ["threadsig.x64", "as_traced"] {
         let folder = without_schedules(name);
         let (with, without) = (open(name).by_core().unwrap(), open_folder(&folder).by_core().unwrap());
@@ -350,7 +350,7 @@ fn counts_name_cores_by_their_processors() {
     assert_eq!(found, expected);
 }
 
-/// A trace of one thread without processor markers, beside the schedule file with these bytes.
+/// A trace of one thread without processor markers, beside a schedule file with these bytes.
 fn without_markers(cpus: &[u8]) -> (tempfile::TempDir, Box<dyn Trace>) {
     let folder = tempfile::tempdir().unwrap();
     let trace = open("as_traced");

@@ -1,8 +1,8 @@
-//! Every fixture, cut and changed in many ways: no panic, no hang, no unbounded memory, and what stands before the
-//! damage is kept.
+//! Every fixture, cut and changed in many ways: no panic, no hang, no unbounded memory, and the records before the damage
+//! are kept.
 //!
-//! Small fixtures take the full treatment in each run. Large ones get a sample of 32 cases, which `QUIPU_DAMAGE=full` makes
-//! 160, so that each test ends within ten minutes.
+//! Small fixtures are tested with all cases in each run. Large ones get a sample of 32 cases, which `QUIPU_DAMAGE=full`
+//! extends to 160, so that each test ends within ten minutes.
 
 // The helpers of a test may panic as the test may.
 use quipu_drmemtrace::DRMEMTRACE;
@@ -12,7 +12,7 @@ use quipu_testkit::damage::{self, Damage};
 use quipu_testkit::fixtures;
 use std::path::{Path, PathBuf};
 
-/// Fixtures whose records are at most this many bytes when inflated take the full treatment in each run.
+/// Fixtures whose records are at most this many bytes when inflated are tested with all cases in each run.
 const SMALL_BYTES: usize = 110_000;
 
 fn traces() -> PathBuf {
@@ -38,7 +38,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Damages the files whose place in the list leaves `part` when divided by `n_parts`: tests run side by side.
+/// Damages the files whose position in the list modulo `n_parts` is `part`, as tests run in parallel.
 fn survive(part: usize, n_parts: usize) {
     let is_full = std::env::var("QUIPU_DAMAGE").is_ok_and(|value| value == "full");
     let mut found = Vec::new();

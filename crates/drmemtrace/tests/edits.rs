@@ -1,4 +1,4 @@
-//! Edits, against what DynamoRIO's `record_filter` made of the same traces, and against what they promise.
+//! Edits, compared with the output of DynamoRIO's `record_filter` for the same traces, and with their own specification.
 
 // The helpers of a test may panic as the test may.
 // A part of a trace is one range.
@@ -27,7 +27,7 @@ fn filtered(trace: &DrmemTrace, shard: usize, spec: FilterSpec) -> Source {
     rewritten(trace, shard, filter, &WriteOptions::new())
 }
 
-/// What our filter makes of a trace is what DynamoRIO made of it, member by member.
+/// Checks that our filter's output equals DynamoRIO's, member by member.
 fn check_against(name: &str, tid: u64, spec: FilterSpec, expected: &str) {
     let (_, trace) = open(name);
     let found =
@@ -57,7 +57,7 @@ fn trimming_by_instructions_leaves_as_many_entries_as_the_original() {
     assert_eq!(entries(&filtered(&trace, 0, spec)).len(), 104);
 }
 
-/// How a file of thread 10 begins, up to its first clock reading.
+/// The first entries of a file of thread 10, up to its first clock reading.
 fn header(chunk_instrs: u64) -> [Entry; 8] {
     [
         Entry::new(Type::HEADER, 0, 7),
@@ -191,7 +191,7 @@ fn a_trace_for_the_public_equals_the_original() {
     check_against("threadsig.x64", 872_906, spec, "threadsig.regdeps");
 }
 
-/// Entries but encodings and branch targets, whose order differs between writers.
+/// Entries except encodings and branch targets, whose order differs between writers.
 fn bare(entries: &[Entry]) -> Vec<Entry> {
     let is_bare = |entry: &&Entry| entry.kind() != Type::ENCODING && !entry.is_marker(Marker::BRANCH_TARGET);
     entries.iter().filter(is_bare).copied().collect()
@@ -253,10 +253,10 @@ fn filters_that_no_clock_reading_ends_end_with_the_thread() {
     let behind: Vec<Type> = found[end + 1..].iter().map(|entry| entry.kind()).collect();
     assert_eq!(behind, [Type::THREAD_EXIT, Type::FOOTER]);
     assert!(found.iter().all(|entry| !entry.is_marker(Marker::SYSCALL)));
-    // DynamoRIO sets the bit all the same.
+    // DynamoRIO sets the bit nevertheless.
     let found = entries(&filtered(&trace, 0, spec(true)));
     assert!(found.iter().all(|entry| !entry.is_marker(Marker::FILTER_ENDPOINT)));
-    // Where threads take turns, others go on after the end of one.
+    // Where threads take turns, others continue after the end of one.
     let (_, trace) = open("threadsig.core_sharded");
     for shard in 0..trace.files().len() {
         let found = entries(&filtered(&trace, shard, spec(false)));
@@ -334,7 +334,8 @@ fn a_part_has_exactly_its_instructions_and_their_encodings() {
     }
 }
 
-/// A file that readers take: header, clock and processor first, each encoding before its instruction, exit and footer.
+/// Checks that readers accept a file: header, clock and processor first, each encoding before its instruction, exit and
+/// footer.
 fn assert_sound(entries: &[Entry], what: &str) {
     assert_eq!(entries[0].kind(), Type::HEADER, "{what}");
     let kinds: Vec<Type> = entries[entries.len() - 2..].iter().map(Entry::kind).collect();

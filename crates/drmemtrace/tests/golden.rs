@@ -1,4 +1,4 @@
-//! The output of DynamoRIO's own tools on real traces is what these tests compare with.
+//! Comparison with the output of DynamoRIO's own tools on real traces.
 //!
 //! `traces/drmemtrace/facts.json` and `golden/` were printed by DynamoRIO's tools; see traces/README.md.
 
@@ -54,7 +54,7 @@ fn counts(trace: &dyn Trace) -> CountsReport {
     sum.unwrap().finish().unwrap().as_any().downcast_ref::<CountsReport>().unwrap().clone()
 }
 
-/// The names that DynamoRIO prints, beside our counts.
+/// The names that DynamoRIO prints, with our counts.
 fn named(counts: &Counts) -> Vec<(&'static str, u64)> {
     vec![
         ("(fetched) instructions", counts.instructions),
@@ -217,7 +217,7 @@ fn view(trace: &dyn Trace, shard: u32, window: Window) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// Drops what is disassembler's taste: the text between the bytes of an instruction and the trace's own remarks.
+/// Drops text that depends on the disassembler: the text between the bytes of an instruction and the trace's own remarks.
 fn without_text(view: &str) -> Vec<String> {
     view.lines()
         .map(|line| {
@@ -226,7 +226,7 @@ fn without_text(view: &str) -> Vec<String> {
             };
             let bytes_at = at + 13 + 16 + 1;
             let bytes: String = line[bytes_at..].chars().take(20).collect();
-            // Words such as `non-branch` stand where there are no bytes.
+            // Words such as `non-branch` take the place of missing bytes.
             let bytes = if bytes.starts_with(|c: char| c.is_ascii_hexdigit()) {
                 bytes.trim_end()
             } else {

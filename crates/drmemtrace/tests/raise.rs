@@ -1,4 +1,4 @@
-//! Later versions of files: what is reported, what is left as it is, and what is refused.
+//! Raising files to later versions: what changes, what is kept, and what is refused.
 
 // The helpers of a test may panic as the test may.
 
@@ -19,7 +19,7 @@ fn to(version: u64) -> WriteOptions {
     WriteOptions { pack: PackOptions::new(Packing::Plain), version: Some(version), ..WriteOptions::new() }
 }
 
-/// Why a file cannot be raised.
+/// The reason why a file cannot be raised.
 fn refusal(trace: &DrmemTrace, version: u64) -> String {
     let pool = Pool::new(1).unwrap();
     let packer = Packer::new(Cursor::new(Vec::new()), &pool, &PackOptions::new(Packing::Plain));
@@ -32,7 +32,7 @@ fn broken(source: &Source) -> Vec<&'static str> {
     report.broken().map(|(rule, _)| rule.name).collect()
 }
 
-/// The same entries under another version.
+/// The same entries with another version.
 fn versioned(mut entries: Vec<Entry>, version: u64) -> Vec<Entry> {
     for entry in &mut entries {
         if entry.kind() == Type::HEADER || entry.is_marker(Marker::VERSION) {
@@ -42,7 +42,7 @@ fn versioned(mut entries: Vec<Entry>, version: u64) -> Vec<Entry> {
     entries
 }
 
-/// What version 4 would have told: neither outcomes nor targets.
+/// The entries as in version 4: without outcomes and targets.
 fn without_branches(entries: &[Entry]) -> Vec<Entry> {
     let mut old = versioned(entries.to_vec(), 4);
     old.retain(|entry| !entry.is_marker(Marker::BRANCH_TARGET));
@@ -89,7 +89,7 @@ fn what_was_not_recorded_is_not_made_up() {
     assert!(refusal(&aarch64, 7).contains("version 5 cannot become version 7: it has system calls"));
     let (_, newest) = open("tiny.gz");
     assert!(refusal(&newest, 6).contains("version 7 cannot become version 6"));
-    // Without its bit, the machine code still tells of system calls.
+    // Without its bit, the machine code still shows system calls.
     let mut old = without_branches(&entries(&rewritten(&newest, 0, NoEdit, &to(7))));
     old.retain(|entry| !entry.is_marker(Marker::SYSCALL) && !entry.is_marker(Marker::MAYBE_BLOCKING_SYSCALL));
     for entry in old.iter_mut().filter(|entry| entry.is_marker(Marker::FILETYPE)) {
@@ -129,7 +129,7 @@ fn code(bytes: u64, size: u16) -> Entry {
 fn an_instruction_that_did_not_retire_is_a_marker() {
     let m = Entry::marker;
     let instr = |pc: u64, size: u16| Entry::new(Type::INSTR, size, pc);
-    // A load of (%rax) faults; a handler runs, and the load is made again.
+    // A load of (%rax) faults; a handler runs, and the load is executed again.
     let load = code(0x00_8b48, 3);
     let rest = [code(0x90, 1), instr(0x2000, 1)];
     let old = [load, instr(0x1000, 3), Entry::new(Type::READ, 8, 0x9000), m(Marker::KERNEL_EVENT, 0x1000)];
@@ -153,7 +153,7 @@ fn an_instruction_that_did_not_retire_is_a_marker() {
     let jump =
         [code(0xfeeb, 2), Entry::new(Type::INSTR_DIRECT_JUMP, 2, 0x1000), m(Marker::KERNEL_EVENT, 0x1000)];
     assert!(refusal(&trace_of(&by_hand(6, &jump)), 7).contains("may go on at its own address"));
-    // Before version 3 it is unknown where.
+    // Before version 3 the address is unknown.
     assert!(refusal(&trace_of(&by_hand(2, &between)), 3).contains("version 2 cannot become version 3"));
 }
 

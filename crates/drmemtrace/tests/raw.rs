@@ -51,7 +51,7 @@ fn a_raw_folder_is_read_with_its_modules_and_all_its_words() {
     assert!(modules.value[0].as_str().unwrap().ends_with("/threadsig.aarch64/binaries/threadsig"));
     let shard = &trace.shards()[0];
     assert_eq!((shard.thread, shard.process), (Some(16275.into()), Some(16274)));
-    // The words themselves, against the bytes.
+    // The words themselves, compared with the bytes.
     let words: Vec<u64> =
         bytes_of_words().chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
     assert_eq!(rows.word, words);
@@ -112,7 +112,7 @@ fn words_that_make_no_sense_are_lost_and_no_others() {
         let (rows, rules) = read(&file(damaged), Window::All);
         assert_eq!(rules, ["drmemtrace-raw/nonsense"]);
         assert!(rows.thread.iter().all(|thread| *thread == 16275));
-        // The rule lets a few words before the others pass, and some after them may make sense by chance.
+        // The rule accepts a few words before the others, and some after them may make sense by chance.
         let n_lost = whole.len() - rows.len();
         assert!((950..=1070).contains(&n_lost), "{n_lost}");
         assert_eq!(rows.word[..3750], whole.word[..3750]);

@@ -1,4 +1,4 @@
-//! However a shard is read, it has the same records: whole or in pieces, in batches and buffers of any size.
+//! A shard has the same records however it is read: whole or in pieces, in batches and buffers of any size.
 
 // The helpers of a test may panic as the test may.
 use quipu_drmemtrace::DRMEMTRACE;
@@ -96,7 +96,7 @@ fn calls_have_their_arguments_and_results() {
             }
         }
     }
-    // DynamoRIO counts 288 markers that name a function, and as many arguments and results as asserted here.
+    // DynamoRIO counts 288 markers that name a function, and the numbers of arguments and results asserted here.
     let facts = std::fs::read_to_string(fixtures("drmemtrace").join("facts.json")).unwrap();
     let facts: serde_json::Value = serde_json::from_str(&facts).unwrap();
     let of = |what: &str| facts["tiny.func"]["basic_counts_total"][what].as_u64().unwrap();
@@ -149,7 +149,7 @@ fn a_clock_reading_of_all_ones_ends_nothing() {
     for clock in [false, true] {
         assert_eq!(read(Window::All, clock), [0x1000, 0x1001, 0x1002], "{clock}");
         assert_eq!(read(Window::Records(0..u64::MAX), clock), [0x1000, 0x1001, 0x1002], "{clock}");
-        // A window of time without an end has it, too; one with an end does not.
+        // A window of time without an end includes it, too; one with an end does not.
         assert_eq!(read(Window::Clock(0..u64::MAX), clock), [0x1000, 0x1001, 0x1002], "{clock}");
         assert_eq!(read(Window::Clock(1001..u64::MAX), clock), [0x1001, 0x1002], "{clock}");
         assert_eq!(read(Window::Clock(0..u64::MAX - 1), clock), [0x1000], "{clock}");

@@ -1,4 +1,4 @@
-//! Files of threads become files of cores and one stream, and come apart again as they were.
+//! Files of threads become files of cores and one stream, and are split again into the same files.
 
 // The helpers of a test may panic as the test may.
 
@@ -31,7 +31,7 @@ fn trace_findings(trace: &DrmemTrace) -> Vec<quipu_model::Finding> {
     trace.meta().findings.clone()
 }
 
-/// What a file of a thread must still have: all but chunks, the value of the footer, and who repeated an encoding.
+/// The entries that a thread's file must keep: all except chunks, the value of the footer, and repeated encodings.
 fn of_thread(entries: &[Entry]) -> Vec<Entry> {
     let mut repeats = false;
     let mut kept = Vec::new();

@@ -1,4 +1,4 @@
-//! Schedules found in the entries of a trace against the files that DynamoRIO's tools wrote beside it.
+//! Schedules found in the entries of a trace, compared with the files that DynamoRIO's tools wrote beside it.
 
 // A test that cannot set its scene has failed.
 use quipu_drmemtrace::DRMEMTRACE;
@@ -12,7 +12,7 @@ fn folder(name: &str) -> PathBuf {
     quipu_testkit::fixtures("drmemtrace").join(name)
 }
 
-/// What the entries of the trace's files say.
+/// The schedule from the entries of the trace's files.
 fn derived(name: &str) -> Schedule {
     let trace = DRMEMTRACE.open(&Source::open(&folder(name)).unwrap(), &OpenOptions::default()).unwrap();
     let files = trace.shards().iter().map(|shard| {
@@ -53,7 +53,7 @@ fn entries_give_the_schedules_that_the_original_wrote() {
     for entry in std::fs::read_dir(folder("")).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        // QUIRK: for files of cores DynamoRIO takes the file's first thread for all of them.
+        // QUIRK: for files of cores, DynamoRIO attributes the whole file to its first thread.
         if path.join("serial_schedule.bin.gz").exists() && !name.contains("core_sharded") {
             check(&name);
             checked += 1;

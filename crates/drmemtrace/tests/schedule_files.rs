@@ -1,4 +1,4 @@
-//! `schedule-files` finds that the files beside a trace say what the trace says, and where they do not.
+//! `schedule-files` detects whether the files beside a trace agree with the trace, and where they do not.
 
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::schedule::{self, Stretch};
@@ -58,7 +58,7 @@ fn each_stretch_that_differs_is_counted_and_the_first_are_told() {
     assert_eq!((member.slices, member.differing, report.differing), (n_stretches, 1, 1));
     assert_eq!(&*report.differences[0].rule, "drmemtrace/serial-schedule-entry");
     assert_eq!(report.differences[0].offset, Some(32));
-    // One stretch less is another form; nothing of it can be compared.
+    // With one stretch less the form is unknown; nothing can be compared.
     stretches.pop();
     std::fs::write(folder.path().join("serial_schedule.bin"), stretches.as_bytes()).unwrap();
     let report = compare(&*open(folder.path()));

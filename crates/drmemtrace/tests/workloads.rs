@@ -1,4 +1,4 @@
-//! Several traces read as workloads of one: only traces that are alike, each with names of its own.
+//! Several traces read together as workloads: they must be alike, and each keeps its own names.
 
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_model::{ErrorKind, Format, OpenOptions, Result, ThreadId, Trace};

@@ -1,4 +1,4 @@
-//! Reading and writing back gives the same entries, in the same members; and what other containers hold is the same.
+//! Reading and writing back gives the same entries in the same members, and other containers have the same content.
 
 // The helpers of a test may panic as the test may.
 
@@ -42,7 +42,7 @@ fn no_fixture_is_left_out() {
     assert_eq!(folders, TRACES);
 }
 
-/// What every chunk size must leave as it is: everything but what only chunks need, and the marker of their size.
+/// The entries that every chunk size must preserve: all except those that only chunks need, and the marker with their size.
 fn without_chunks(entries: &[Entry]) -> Vec<Entry> {
     let mut plain = Vec::new();
     let mut repeats = false;
@@ -108,12 +108,12 @@ fn chunks_of_any_size_hold_the_same_and_come_back() {
             assert_same(&without_chunks(&entries(&other)), &expected, name);
             let mut trace = rewriting::open_bytes(bytes(&other));
             assert_eq!(trace.files()[0].header.chunk_instrs, chunk_instrs);
-            // Back to the chunks that DynamoRIO made, by way of a file without any.
+            // Back to DynamoRIO's chunks, by way of a file without any.
             let plain = rewritten(&trace, 0, NoEdit, &into(Packing::Plain, None));
             trace = rewriting::open_bytes(bytes(&plain));
             let size = original_chunk_instrs(&original);
             let back = members(&rewritten(&trace, 0, NoEdit, &into(Packing::Zip, Some(size))));
-            // Where cores ran code of several sequences, DynamoRIO repeats encodings as it likes.
+            // On cores that ran code of several sequences, DynamoRIO repeats encodings irregularly.
             if name != "thr.core_sharded_kernel" {
                 assert_eq!(back.len(), original.len());
                 for (back, original) in back.iter().zip(&original) {

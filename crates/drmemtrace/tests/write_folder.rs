@@ -1,4 +1,4 @@
-//! Folders and files as an edit leaves them: complete under their name, or not there.
+//! Folders and files after an edit: complete under their name, or absent.
 
 // The helpers of a test may panic as the test may.
 
@@ -105,7 +105,7 @@ fn nothing_is_written_over_unless_allowed() {
     convert("tiny.func", &out, &allowed, &Silent).unwrap();
     assert!(out.join("funclist.log").exists() && !out.join("drmemtrace.tiny.05701.3845.trace.zip").exists());
 
-    // A folder that holds anything else stays, whatever is said.
+    // A folder that holds anything else is kept, whatever the options.
     fs::write(out.join("thesis.tex"), "years of work").unwrap();
     let error = convert("tiny.func", &out, &allowed, &Silent).unwrap_err();
     assert!(error.to_string().contains("the folder holds more than a trace: `thesis.tex`"), "{error}");
@@ -118,7 +118,7 @@ fn nothing_is_written_over_unless_allowed() {
     assert_eq!(names(folder.path()), ["a.zip", "out"], "nothing else is left behind");
 }
 
-/// Cancels when this many entries were read.
+/// Cancels after this many entries were read.
 struct Impatient {
     limit: u64,
     seen: AtomicU64,
@@ -167,7 +167,7 @@ fn a_damaged_trace_is_told_and_what_is_whole_is_written() {
     let summary = rewrite(&trace, &source, &path, &options, &|_| Some(NoEdit), &Silent).unwrap();
     assert!(!summary.findings.is_empty());
     let written = fs::read(&path).unwrap();
-    // 83 entries are whole; a footer closes what is left.
+    // 83 entries are whole; a footer closes the rest.
     assert_eq!(written[..83 * 12], bytes[..83 * 12]);
     assert_eq!(written.len(), 84 * 12);
     let strict = WriteOptions { strict: true, replace: Replace::Allowed, ..options };

@@ -1,4 +1,4 @@
-//! Random streams, and the seeds of the fuzz targets, written again and edited.
+//! Random streams, and the seeds of the fuzz targets, rewritten and edited.
 
 // The helpers of a test may panic as the test may.
 
@@ -8,7 +8,7 @@ use quipu_drmemtrace::record::{Entry, Marker, Type};
 use std::path::Path;
 use zerocopy::IntoBytes;
 
-/// An entry of any sort, with addresses and values from few, so that they meet again.
+/// An entry of any type, with addresses and values from a small set, so that they recur.
 fn entry() -> impl Strategy<Value = Entry> {
     let value = prop_oneof![0_u64..8, 0x1000_u64..0x1010, Just(u64::MAX)];
     prop_oneof![

@@ -1,4 +1,4 @@
-//! What a recorder says needs no second look is written as if it had been looked at: the same bytes, counts and schedule.
+//! Runs that a recorder declares to need no check are written as if they had been checked: same bytes, counts and schedule.
 
 // The helpers of a test may panic as the test may.
 use proptest::prelude::*;
@@ -11,14 +11,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a program does next.
+/// The next step of a program.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Executes block 0 to 5, with this many accesses after each instruction, and ends with a branch target or not.
+    /// Executes block 0 to 5, with this many accesses after each instruction, and with or without a branch target at the
+    /// end.
     Block { number: u8, n_accesses: u8, has_target: bool },
-    /// The clock is read.
+    /// Reads the clock.
     Clock(u64),
-    /// What was gathered is handed on.
+    /// Flushes the collected entries.
     Flush,
 }
 
@@ -37,7 +38,7 @@ fn instrs(number: u8) -> Vec<(u64, u64)> {
     (0..u64::from(number) + 1).map(|i| (at + 4 * i, (u64::from(number) << 32) + i)).collect()
 }
 
-/// The entries of a step, with encodings if they are wanted.
+/// The entries of a step, with encodings if requested.
 fn entries(step: &Step, with_codes: bool) -> Vec<Entry> {
     let mut all = Vec::new();
     match *step {
@@ -61,7 +62,7 @@ fn entries(step: &Step, with_codes: bool) -> Vec<Entry> {
     all
 }
 
-/// Writes what the steps come to, and gives the file's bytes, its counts, and those of the schedule.
+/// Writes the entries of the steps, and returns the file's bytes, its counts, and those of the schedule.
 fn written(
     folder: &Path,
     steps: &[Step],
@@ -81,7 +82,7 @@ fn written(
         Entry::new(Type::PID, 4, 7),
     ])
     .unwrap();
-    // In which chunk a block was last handed over to be looked at.
+    // The chunk in which each block was last pushed with checks.
     let mut seen: BTreeMap<u8, u32> = BTreeMap::new();
     let mut chunk = file.chunk();
     let mut gathered: Vec<(Vec<Entry>, bool)> = Vec::new();
@@ -108,7 +109,7 @@ fn written(
             with_codes = !seen.contains_key(number);
             is_settled = seen.insert(*number, chunk) == Some(chunk);
             if *number >= 4 {
-                // The other one's bytes are overwritten: it has to be translated anew.
+                // The other block's bytes are overwritten, so it must be translated again.
                 seen.remove(&(9 - number));
             }
         }

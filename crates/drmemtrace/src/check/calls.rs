@@ -1,28 +1,28 @@
-//! Markers of traced functions, and the calls that they belong to.
+//! Function markers, checked against the call stack of the traced program.
 
 use super::checker::{Checker, on};
 use super::flow::Prev;
 use super::rules::Rule;
 use crate::record::{FileType, Marker, SYSCALL_FUNC_BASE, SYSCALL_FUNC_BASE_32, Type};
 
-/// The calls that are open.
+/// The call stack and the latest function marker.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Calls {
     /// Return addresses; 0 for a handler, which returns to no call.
     stack: Vec<u64>,
-    /// The function that the latest marker names.
+    /// The function id of the latest marker.
     function: u64,
-    /// The latest branch was a conditional one.
+    /// True if the latest branch was conditional.
     pub(super) last_branch_is_conditional: bool,
 }
 
-/// Calls that never return leave their addresses here; when there are this many, the older half is forgotten.
+/// Calls that never return leave their addresses on the stack; at this many, the older half is dropped.
 const MAX_CALLS: usize = 1 << 16;
 /// The function id of the system call futex.
 const FUTEX: u64 = SYSCALL_FUNC_BASE + 202;
 
 impl Calls {
-    /// A branch was executed.
+    /// Updates the call stack for an executed branch.
     pub(super) fn branch(&mut self, prev: &Prev, in_kernel: bool) {
         self.last_branch_is_conditional = matches!(prev.kind, 13 | 48 | 49);
         if in_kernel {
@@ -39,7 +39,7 @@ impl Calls {
         }
     }
 
-    /// A handler is entered, whose return pops what is pushed here.
+    /// Pushes an entry for a signal handler, which the handler's return pops.
     pub(super) fn enter_handler(&mut self) {
         self.push(0);
     }
@@ -67,7 +67,7 @@ impl Checker {
                 format!("`{}` follows no marker of a function", kind.name().unwrap_or("unknown"))
             });
         }
-        // Filters leave out calls and the branches before.
+        // Filters may drop calls and the branches before them.
         let is_filtered = self.policy.filetype.is_ifiltered();
         if kind == Marker::FUNC_RETADDR
             && !is_filtered
@@ -95,7 +95,7 @@ impl Checker {
             .any(|kind| self.follows(kind))
     }
 
-    /// Markers that a REGDEPS trace must not have, or not like this.
+    /// Reports markers that a `REGDEPS` trace must not contain, or not with this value.
     pub(super) fn regdeps_marker(&mut self, kind: Marker, value: u64) {
         let which = match kind {
             Marker::SYSCALL_IDX => 0,

@@ -1,8 +1,8 @@
 //! The state of checking one shard, and the loop over its entries.
 //!
-//! The common entries (instructions that follow each other, their accesses) are judged here in a few comparisons; all that
-//! is out of the ordinary raises a bit in `attention`, and the files of the groups look at it. A rule is judged where the
-//! original judges it, so that places agree with what it prints.
+//! The common entries (consecutive instructions and their accesses) are checked here with a few comparisons. Anything
+//! unusual sets a bit in `attention`, and the files of the groups handle it. A rule is checked at the same entry as in
+//! DynamoRIO's checker, so that places agree with its output.
 
 use super::calls::Calls;
 use super::chunks::Chunks;
@@ -24,7 +24,7 @@ use quipu_model::{Batch, Finding, ShardKind};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// What is known of a shard before it is read.
+/// Facts about a shard that are known before it is read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct About {
     pub(super) id: u32,
@@ -35,62 +35,62 @@ pub(super) struct About {
     pub(super) first_thread: u64,
     /// The version that the first entry states.
     pub(super) stated: Option<u64>,
-    /// What the header says, as far as it could be read when the trace was opened.
+    /// Version from the header, as far as it could be read when the trace was opened.
     pub(super) version: u64,
     pub(super) filetype: FileType,
     pub(super) chunk_instrs: u64,
-    /// Names of the archive's members; one empty name if it is none.
+    /// Names of the archive's members; a single empty name if the file is not an archive.
     pub(super) members: Vec<String>,
     pub(super) is_archive: bool,
     pub(super) entry_bytes: u64,
-    /// Instructions are decoded if the trace has encodings.
+    /// True if instructions are decoded, provided that the trace has encodings.
     pub(super) decode: bool,
-    /// Points of the schedule are kept.
+    /// True if points of the schedule are kept.
     pub(super) schedule: bool,
-    /// The shard is pieced together of parts of files: what headers say may stand elsewhere, and threads begin in their
+    /// True if the shard is assembled from parts of files: its header may be in another shard, and threads may start in the
     /// middle.
     pub(super) is_cut: bool,
-    /// Of such a shard, version and file type of each thread, where files differ.
+    /// For such a shard, version and file type of each thread, if the files differ.
     pub(super) of_threads: Arc<FxHashMap<u64, (u64, FileType)>>,
-    /// Only violations in this part are reported.
+    /// Only violations within this part are reported; `None` for all of the shard.
     pub(super) part: Option<Part>,
-    /// The file, if the shard is one: its readers report seams that do not fit.
+    /// The file, if the shard is one file: its readers report seams whose counts differ.
     pub(super) file: Option<Arc<File>>,
 }
 
-/// What the file type and the version make of the rules.
+/// Choices that follow from the file type and the version.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Policy {
     pub(super) filetype: FileType,
     pub(super) version: u64,
-    /// Encodings are promised and looked at.
+    /// True if the trace promises encodings and they are checked.
     pub(super) codes: bool,
-    /// Accesses are counted against operands.
+    /// True if accesses are compared with the operands of their instruction.
     pub(super) data: bool,
     pub(super) regdeps: bool,
     pub(super) template: bool,
     pub(super) core: bool,
-    /// All ones where flow is judged.
+    /// All ones if control flow is checked, else 0.
     pub(super) flow_mask: u64,
 }
 
 /// Bits of `attention`.
 pub(super) mod on {
-    /// The next record is of another thread than the last one.
+    /// The next record belongs to another thread than the last one.
     pub(in crate::check) const THREAD: u32 = 1;
-    /// An encoding waits for its instruction.
+    /// An encoding was read, but its instruction was not yet.
     pub(in crate::check) const ENCODING: u32 = 1 << 1;
-    /// A branch target waits for its branch.
+    /// A branch target was read, but its branch was not yet.
     pub(in crate::check) const TARGET: u32 = 1 << 2;
     /// The last record is a function marker.
     pub(in crate::check) const FUNCTION: u32 = 1 << 3;
     /// The last record is a physical address.
     pub(in crate::check) const PHYSICAL: u32 = 1 << 4;
-    /// There was no instruction yet.
+    /// No instruction was read yet.
     pub(in crate::check) const FIRST: u32 = 1 << 5;
     /// The thread has ended.
     pub(in crate::check) const EXITED: u32 = 1 << 6;
-    /// No data may come.
+    /// Data accesses are not allowed.
     pub(in crate::check) const NO_DATA: u32 = 1 << 7;
     /// An interruption, or the return from one, came since the last instruction.
     pub(in crate::check) const TRANSFER: u32 = 1 << 8;
@@ -98,23 +98,23 @@ pub(super) mod on {
     pub(in crate::check) const CLOCK: u32 = 1 << 9;
     /// The window changed since the last instruction.
     pub(in crate::check) const WINDOW: u32 = 1 << 10;
-    /// A system call waits for its number.
+    /// A system call was executed, but its number was not read yet.
     pub(in crate::check) const SYSCALL: u32 = 1 << 11;
-    /// Something about the kernel code of a system call must be settled at the next instruction.
+    /// The next instruction must settle something about the kernel code of a system call.
     pub(in crate::check) const KERNEL: u32 = 1 << 12;
-    /// A restartable sequence is executed.
+    /// A restartable sequence is being executed.
     pub(in crate::check) const RSEQ: u32 = 1 << 13;
-    /// The file has ended.
+    /// The footer of the file was read.
     pub(in crate::check) const FOOTER: u32 = 1 << 14;
-    /// A new chunk has begun, and its first three entries are due.
+    /// A new chunk has begun, and its first three entries are expected.
     pub(in crate::check) const SEAM: u32 = 1 << 15;
-    /// A processor must follow.
+    /// A processor marker must follow.
     pub(in crate::check) const PROCESSOR: u32 = 1 << 16;
-    /// The header is not over.
+    /// The header has not ended.
     pub(in crate::check) const HEADER: u32 = 1 << 17;
-    /// What an instruction need not look at.
+    /// Bits that an instruction ignores.
     pub(in crate::check) const NOT_FOR_INSTRS: u32 = NO_DATA;
-    /// What an access must look at.
+    /// Bits that an access must handle.
     pub(in crate::check) const FOR_DATA: u32 = THREAD
         | ENCODING
         | FUNCTION
@@ -128,7 +128,7 @@ pub(super) mod on {
         | HEADER;
 }
 
-/// Checking one shard.
+/// State of checking one shard.
 pub(super) struct Checker {
     pub(super) about: Arc<About>,
     pub(super) policy: Policy,
@@ -136,32 +136,32 @@ pub(super) struct Checker {
     /// Visible records and instructions so far.
     pub(super) records: u64,
     pub(super) instrs: u64,
-    /// Records of a core that rests.
+    /// Records of an idle core.
     pub(super) idles: u64,
-    /// How many of them gaps swallowed: the ordinals after a gap count them.
+    /// Records and instructions that gaps swallowed; the ordinals after a gap include them.
     pub(super) lost: (u64, u64),
-    /// Where the next instruction should be, as far as the bits of `next_mask` go.
+    /// Expected address of the next instruction, in the bits that `next_mask` selects.
     pub(super) next_pc: u64,
     pub(super) next_mask: u64,
     pub(super) prev: Prev,
     pub(super) in_kernel: bool,
-    /// Accesses that the last instruction may still do.
+    /// Accesses that the last instruction may still make.
     pub(super) data: Data,
-    /// The chunk, counted from 1, whose encodings are good.
+    /// The chunk, counted from 1, whose encodings are valid.
     pub(super) chunk: u32,
     pub(super) table: Table,
-    /// The encoding that waits for its instruction.
+    /// The encoding whose instruction was not read yet.
     pub(super) encoding: [u8; MAX_CODE_BYTES],
     pub(super) encoding_len: usize,
-    /// Where a long flush began.
+    /// First address of a flush that spans several entries.
     flush: Option<u64>,
     pub(super) target: u64,
-    /// Ordinal of the latest marker that is no footer of a chunk, and its kind; the one before. Footers after them
-    /// count as if they stood before.
+    /// Ordinal and kind of the latest marker that is not a chunk footer, then of the one before it. A footer after a marker
+    /// counts as if it came before the marker.
     pub(super) last_marker: (u64, Marker),
     pub(super) last_marker_but_one: (u64, Marker),
     pub(super) physical: u64,
-    /// Thread of the coming records, and of the last one.
+    /// Thread of the next records, and of the last one.
     pub(super) tid: u64,
     pub(super) seen_tid: u64,
     pub(super) headers: Headers,
@@ -172,7 +172,7 @@ pub(super) struct Checker {
     pub(super) calls: Calls,
     pub(super) log: Log,
     pub(super) progress: Progress,
-    /// Where the entries being read stand.
+    /// Position of the current entry in the batch, then offset and member of the batch.
     pub(super) at: usize,
     pub(super) offset: u64,
     pub(super) member: u32,
@@ -224,7 +224,7 @@ impl Checker {
         checker
     }
 
-    /// Nothing is known of what stands before the first record but what the header says.
+    /// Starts in the middle of a file: apart from the header, nothing is known about the records before the first one.
     fn begin_cut(&mut self) {
         self.lose_header();
         self.attention = 0;
@@ -232,7 +232,7 @@ impl Checker {
         self.kernel.lose();
     }
 
-    /// Takes in a batch of raw entries and what the reader found.
+    /// Checks a batch of raw entries and takes over the reader's findings.
     pub(super) fn consume(&mut self, batch: &Batch) {
         for finding in &batch.findings {
             if self.is_in_part() {
@@ -246,12 +246,12 @@ impl Checker {
             return;
         }
         if self.about.is_cut && self.records == 0 {
-            // A thread that begins late has the ordinals of its file.
+            // A thread that starts in the middle continues the ordinals of its file.
             (self.records, self.instrs) = (span.first_record, span.first_instr);
             self.lost = (self.records, self.instrs);
         }
         (self.offset, self.at) = (span.offset, 0);
-        // The first chunk that is there need not be the first.
+        // The first chunk that the file still has need not be chunk 0.
         let is_late = self.chunks.resync && self.records == 0;
         if span.member != self.member || is_late {
             self.member = span.member;
@@ -260,17 +260,17 @@ impl Checker {
         match self.about.part {
             None => {
                 self.run(entries);
-                // What the end of the trace settles stands with its last entry, wherever the batches end.
+                // Violations found at the end of the trace are placed at its last entry, however the batches are divided.
                 self.at = entries.len() - 1;
             }
             Some(part) => self.run_part(entries, part),
         }
     }
 
-    /// Nothing is known of what a gap swallowed.
+    /// Resets the expectations that a gap invalidates.
     fn resume_after(&mut self, finding: &Finding) {
         let own = ["drmemtrace/chunk-cut", "drmemtrace/nonsense", "drmemtrace/missing-chunk", WRONG_ORDINAL];
-        // What carries the trace has rules of its own.
+        // Findings about the container have rules of their own.
         let is_gap =
             finding.loss.is_some() || finding.rule.starts_with("source/") || own.contains(&&*finding.rule);
         if is_gap && finding.severity == quipu_model::Severity::Error {
@@ -285,7 +285,7 @@ impl Checker {
         }
     }
 
-    /// A new chunk: encodings count anew, unless the file need not repeat them.
+    /// Begins a chunk: each encoding must appear again, unless the file need not repeat encodings.
     fn enter_member(&mut self) {
         self.enter_chunk(self.member);
         if !self.policy.core && !self.policy.template {
@@ -303,7 +303,7 @@ impl Checker {
         }
     }
 
-    /// Takes entries from `start` on until the policy changes; returns where to go on.
+    /// Checks entries from `start` on until the policy changes; returns the position to continue from.
     fn run_as<const CODES: bool>(&mut self, entries: &[Entry], start: usize) -> usize {
         for (at, entry) in entries.iter().enumerate().skip(start) {
             match entry.kind.get() {
@@ -330,7 +330,7 @@ impl Checker {
         entries.len()
     }
 
-    /// What any visible record settles that `attention` has waiting; `records` counts it already.
+    /// Handles the bits of `attention` that any visible record settles; `records` includes that record already.
     pub(super) fn attend_record(&mut self) {
         let attention = self.attention;
         if attention & on::THREAD != 0 {
@@ -351,7 +351,7 @@ impl Checker {
     fn instr<const CODES: bool>(&mut self, entry: &Entry, at: usize) {
         let (kind, size, pc) = (entry.kind.get(), entry.size.get(), entry.addr.get());
         if size == 0 {
-            // A filtered trace names the instruction of the data that follows, without executing it.
+            // A filtered trace names the instruction of the following data without executing it.
             self.attention &= !on::FIRST;
             return;
         }
@@ -397,7 +397,7 @@ impl Checker {
         }
     }
 
-    /// Entries that come once in a while.
+    /// Handles rare entries.
     #[cold]
     fn rare(&mut self, entry: &Entry) {
         let (kind, value, size) = (entry.kind(), entry.addr.get(), entry.size.get());
@@ -407,7 +407,7 @@ impl Checker {
                 self.set_turn();
                 self.attention &= !on::FOOTER;
                 if self.about.is_cut {
-                    // What stood before an instruction that a part leaves out.
+                    // Targets and encodings may belong to an instruction that the part leaves out.
                     self.attention &= !(on::TARGET | on::ENCODING);
                     self.encoding_len = 0;
                 }
@@ -443,7 +443,7 @@ impl Checker {
                 self.tell(Rule::OnlineType, || "a prefetch by hardware".to_owned());
                 self.read(entry, self.at);
             }
-            // The reader tells of unknown ones.
+            // The reader reports unknown types.
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! Chunks: their size, their number, and how each begins.
+//! Chunks: their size, their numbers, and the entries that each must begin with.
 
 use super::checker::{Checker, on};
 use super::rules::Rule;
@@ -6,32 +6,32 @@ use crate::decode::MAX_ORDINAL;
 use crate::record::Marker;
 use crate::trace::chunk_number_of;
 
-/// What is known of the chunks.
+/// State of the chunk checks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Chunks {
     /// Instructions in a chunk; 0 if the header does not say.
     pub(super) size: u64,
     /// Instructions before the current chunk.
     start: u64,
-    /// The number that the next footer must have.
+    /// The number that the next footer must carry.
     next: u64,
-    /// Threads whose next clock and processor only repeat what stood before the seam.
+    /// Threads whose next clock reading and processor only repeat the values from before the seam.
     repeated: Vec<u64>,
-    /// A gap swallowed what the next ordinal counts: it is to be believed.
+    /// True after a gap: the next ordinal cannot be checked and is taken as it is.
     pub(super) resync: bool,
-    /// The repetition is judged: it stands right after a seam that was seen whole.
+    /// True if the repeated values are checked: they directly follow a seam that was read completely.
     is_judged: bool,
 }
 
 impl Chunks {
-    /// A further trace begins in the same file.
+    /// Starts over for another trace in the same file.
     pub(super) fn restart(&mut self, instrs: u64) {
         *self = Chunks { start: instrs, ..Chunks::default() };
     }
 }
 
 impl Checker {
-    /// The next member of the archive begins.
+    /// Begins the next member of the archive.
     pub(super) fn enter_chunk(&mut self, member: u32) {
         if !self.about.is_archive || self.policy.template {
             return;
@@ -49,7 +49,7 @@ impl Checker {
         }
     }
 
-    /// How many records the chunk counts before it.
+    /// Checks the number of records before the chunk, which the chunk states.
     pub(super) fn record_ordinal(&mut self, value: u64) {
         self.attention &= !on::SEAM;
         self.chunks.is_judged = !self.chunks.resync;
@@ -60,7 +60,7 @@ impl Checker {
         } else if value != self.records {
             let records = self.records;
             if let Some(file) = &self.about.file {
-                // The trace is read again, by a reader that counts and says what is lost.
+                // A counting reader reads the trace again and reports the loss.
                 file.seams.compare(records, value);
                 return self.repeat();
             }
@@ -77,7 +77,7 @@ impl Checker {
         }
     }
 
-    /// True if a clock reading or processor only repeats the last one after a seam.
+    /// True if a clock reading or processor only repeats the last value from before a seam.
     pub(super) fn is_repeated(&mut self, kind: Marker, value: u64) -> bool {
         if self.chunks.size == 0 || self.chunks.repeated.is_empty() {
             return false;
@@ -112,7 +112,7 @@ impl Checker {
         }
         self.chunks.next = value.wrapping_add(1);
         let (size, n) = (self.chunks.size, self.instrs - self.chunks.start);
-        // Of a chunk with a gap, not all was counted.
+        // A chunk with a gap was not counted completely.
         if !self.policy.template && !self.chunks.resync && (n != size || size == 0) {
             self.tell(Rule::ChunkInstrs, || {
                 format!("the chunk has `{n}` instructions, the header says `{size}`")
@@ -122,7 +122,7 @@ impl Checker {
         self.repeat();
     }
 
-    /// The last chunk may be short, not long.
+    /// Checks the last chunk, which may be shorter than the others but not longer.
     pub(super) fn end_chunks(&mut self) {
         let (size, n) = (self.chunks.size, self.instrs - self.chunks.start.min(self.instrs));
         if self.about.is_archive && !self.policy.template && size > 0 && n > size {

@@ -1,4 +1,4 @@
-//! Encodings: that they are there, whole, and those of their instructions.
+//! Encodings: each must be present, complete, and match its instruction.
 
 use super::checker::{Checker, on};
 use super::facts::{Facts, Given, flag};
@@ -35,7 +35,7 @@ impl Checker {
         self.tell(Rule::EncodingAlone, || "no instruction follows the encoding".to_owned());
     }
 
-    /// Takes in the encoding that was given, or the lack of one, or a change of the instruction's type.
+    /// Handles an encoding before an instruction, a missing encoding, or a change of the instruction's type.
     #[cold]
     pub(super) fn resolve(&mut self, kind: u16, pc: u64, size: u16) -> Facts {
         if self.attention & on::ENCODING != 0 {
@@ -58,7 +58,7 @@ impl Checker {
                     self.table.renew(pc, self.chunk);
                 }
             } else if u16::from(known.size) != size && self.policy.core {
-                // Another core was given the code that stands there now.
+                // The current code was given to another core.
                 self.table.set_bare(pc, size, kind, self.chunk);
             } else if u16::from(known.size) != size && known.flags & flag::VALID != 0 {
                 let old = known.size;
@@ -85,7 +85,7 @@ impl Checker {
         }
     }
 
-    /// An encoding was given to its instruction.
+    /// Checks an encoding against the instruction that it belongs to.
     pub(super) fn judge_encoding(&mut self, pc: u64, size: u16, len: usize, given: Given) {
         if self.policy.regdeps {
             if given == Given::Undecodable {
@@ -115,9 +115,9 @@ impl Checker {
         }
     }
 
-    /// An instruction whose bytes the trace promised and never gave.
+    /// Reports an instruction without the encoding that the trace promises.
     pub(super) fn no_encoding(&mut self, pc: u64) {
-        // A thread that begins late was given it before.
+        // A thread that starts in the middle may have had it before.
         if !self.policy.core && !self.policy.template && !self.about.is_cut {
             self.tell(Rule::NoEncoding, || format!("instruction at {pc:#x} was never given an encoding"));
         }

@@ -1,28 +1,28 @@
-//! Accesses: as many, and as large, as the instruction before them does.
+//! Accesses: their number and size must match the instruction before them.
 
 use super::checker::{Checker, on};
 use super::facts::{Facts, flag};
 use super::rules::Rule;
 use crate::record::Entry;
 
-/// As many accesses as anybody likes.
+/// A count that stands for any number of accesses.
 const FREE: i32 = 1 << 30;
 
-/// What the last instruction may still do.
+/// Accesses that the last instruction may still make.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Data {
     /// Reads and writes still allowed.
     pub(super) reads: i32,
     pub(super) writes: i32,
-    /// They must come.
+    /// True if the accesses must follow.
     pub(super) is_owed: bool,
-    /// Bytes of each; 0 if any are right.
+    /// Bytes of each read or write; 0 if any size is accepted.
     read_bytes: u16,
     write_bytes: u16,
 }
 
 impl Data {
-    /// Whatever comes is right.
+    /// Any accesses are accepted.
     pub(super) const FREE: Data =
         Data { reads: FREE, writes: FREE, is_owed: false, read_bytes: 0, write_bytes: 0 };
 }
@@ -58,7 +58,7 @@ impl Checker {
         }
     }
 
-    /// An access while something is out of the ordinary.
+    /// Handles an access while bits of `attention` are set.
     #[cold]
     fn attend_data(&mut self) {
         self.attend_record();
@@ -80,7 +80,7 @@ impl Checker {
         }
     }
 
-    /// A read that is one too many, or of another size than the operands.
+    /// Handles a read beyond the expected number, or of another size than the operands.
     #[cold]
     fn odd_read(&mut self, size: u16) {
         if self.data.reads < 0 {
@@ -114,14 +114,14 @@ impl Checker {
     }
 
     fn odd_size(&mut self, size: u16, expected: u16, what: &str) {
-        // What the expected size is of was said of the same instruction.
+        // The expected size was set for the instruction in `prev`.
         let pc = self.prev.pc;
         self.tell(Rule::AccessSize, || {
             format!("the instruction at {pc:#x} {what} `{expected}` bytes, the record has `{size}`")
         });
     }
 
-    /// How many accesses may follow an instruction.
+    /// Sets the number of accesses that may follow an instruction.
     #[inline]
     pub(super) fn expect_data(&mut self, facts: &Facts) {
         let is_counted = self.policy.data && facts.flags & (flag::VALID | flag::UNCOUNTED) == flag::VALID;
@@ -140,8 +140,8 @@ impl Checker {
         }
     }
 
-    /// In kernel code, what restores or saves state does so in one access of any size, or in as many as it likes:
-    /// emulators have one for each register, templates one for all.
+    /// Relaxes the expectations for instructions that save or restore state in kernel code: they may make one access of any
+    /// size or several. Emulators record one access for each register, templates one for all.
     #[cold]
     fn relax_data(&mut self, facts: &Facts) {
         self.data.reads = self.data.reads.min(1);
@@ -152,11 +152,11 @@ impl Checker {
         }
     }
 
-    /// The last instruction did not do what it owes.
+    /// Reports the accesses that the last instruction did not make.
     #[cold]
     pub(super) fn missing_data(&mut self) {
         let (reads, writes, pc) = (self.data.reads, self.data.writes, self.prev.pc);
-        // Of a free count nothing is owed.
+        // An unlimited count requires no accesses.
         if (1..FREE / 2).contains(&reads) {
             self.tell(Rule::MissingReads, || format!("the instruction at {pc:#x} lacks `{reads}` reads"));
         }

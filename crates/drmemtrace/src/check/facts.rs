@@ -1,4 +1,4 @@
-//! What the checks need to know of each instruction, decoded once and kept in a flat table by address.
+//! Facts about each instruction that the checks use, decoded once and kept in a flat table by address.
 //!
 //! A slot is half a cache line and is found by hashing the address, so that looking an instruction up costs one access to
 //! memory. Memory: about 100 bytes for each distinct address, whatever the length of the trace.
@@ -7,13 +7,13 @@ use crate::record::Type;
 use quipu_isa::{Access, Class, Decoder, Instr, Mem};
 use quipu_model::code::MAX_CODE_BYTES;
 
-/// What is known of the instruction at one address.
+/// Facts about the instruction at one address.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Facts {
     pub(super) pc: u64,
-    /// Where a direct branch goes, relative to `pc`, if [`flag::TARGET`].
+    /// Target of a direct branch, relative to `pc`, if [`flag::TARGET`] is set.
     offset: i32,
-    /// Where its bytes are kept.
+    /// Index of its bytes in `Table::codes`.
     code: u32,
     /// The chunk that gave the encoding last, counted from 1; 0 in a free slot.
     pub(super) chunk: u32,
@@ -23,9 +23,9 @@ pub(super) struct Facts {
     pub(super) write_bytes: u16,
     /// Bytes as fetched.
     pub(super) size: u8,
-    /// The type with which it was executed last, without outcomes; see [`plain_kind`].
+    /// The latest type of its executions, without branch outcomes; see [`plain_kind`].
     pub(super) kind: u8,
-    /// How many reads (prefetches and flushes included) and writes it does.
+    /// Number of reads (including prefetches and flushes) and of writes.
     pub(super) reads: u8,
     pub(super) writes: u8,
 }
@@ -34,13 +34,13 @@ pub(super) struct Facts {
 pub(super) mod flag {
     /// The encoding was decoded.
     pub(in crate::check) const VALID: u16 = 1;
-    /// It enters the kernel for a service.
+    /// It is a system call.
     pub(in crate::check) const SYSCALL: u16 = 1 << 1;
     /// It writes memory.
     pub(in crate::check) const WRITES: u16 = 1 << 2;
     /// Its number of accesses is unknown.
     pub(in crate::check) const UNCOUNTED: u16 = 1 << 3;
-    /// It may do no access at all.
+    /// It may make no access at all.
     pub(in crate::check) const OPTIONAL: u16 = 1 << 4;
     /// In kernel code it may read more than its operands say.
     pub(in crate::check) const KERNEL_READS: u16 = 1 << 5;
@@ -54,18 +54,18 @@ pub(super) mod flag {
     pub(in crate::check) const STI: u16 = 1 << 9;
     /// Its target is known.
     pub(in crate::check) const TARGET: u16 = 1 << 10;
-    /// What the pass must look at when it is executed.
+    /// Flags that need handling when the instruction is executed.
     pub(in crate::check) const SPECIAL: u16 = SYSCALL | HLT | STI;
 }
 
 impl Facts {
-    /// Where a direct branch goes.
+    /// The target of a direct branch.
     #[inline]
     pub(super) fn target(&self) -> Option<u64> {
         (self.flags & flag::TARGET != 0).then(|| self.pc.wrapping_add_signed(i64::from(self.offset)))
     }
 
-    /// Takes in what was decoded.
+    /// Takes over the facts from the decoded instruction.
     fn learn(&mut self, instr: &Instr, is_regdeps: bool) {
         self.flags = flag::VALID;
         if instr.class == Class::Syscall {
@@ -111,7 +111,7 @@ impl Facts {
         self.write_bytes = common_size(mems.iter().filter(writes));
     }
 
-    /// Synthetic instructions say only whether they read and whether they write.
+    /// Takes over the facts from a synthetic instruction, which states only whether it reads and whether it writes.
     fn learn_regdeps(&mut self, instr: &Instr) {
         use quipu_isa::Categories;
         self.flags |= flag::OPTIONAL;
@@ -121,28 +121,29 @@ impl Facts {
     }
 }
 
-/// True if how many accesses an instruction does depends on more than its operands.
+/// True if the number of accesses depends on more than the operands.
 fn is_uncounted(instr: &Instr, name: &str) -> bool {
-    // A conditional `set` always writes; what else is conditional may not access memory.
+    // A conditional `set` always writes; other conditional instructions may not access memory.
     let conditional = instr.conditional && !name.starts_with("set");
-    // A vector as an index means one access for each element; scalable code may be expanded likewise.
+    // A vector index means one access for each element; scalable code may be expanded in the same way.
     let scattered =
         name.contains("gather") || name.contains("scatter") || matches!(name, "sve" | "sme" | "unknown");
     conditional || scattered
 }
 
-/// The size that all of these have, if it is one and known.
+/// The common size of these accesses; 0 if they differ or it is unknown.
 fn common_size<'m>(mut mems: impl Iterator<Item = &'m Mem>) -> u16 {
     let Some(first) = mems.next().map(|mem| if is_line(mem) { 0 } else { mem.bytes }) else { return 0 };
     if mems.all(|mem| mem.bytes == first) { first } else { 0 }
 }
 
-/// Hints name a line, whose size the trace gives as it likes.
+/// True for hints, which name a cache line: the size in the trace is arbitrary.
 fn is_line(mem: &Mem) -> bool {
     matches!(mem.access, Access::Prefetch | Access::Flush)
 }
 
-/// Types that one instruction may have at different times are one: conditional jumps, and further iterations.
+/// Maps the types that one instruction may have in different executions (outcomes of conditional jumps, further iterations)
+/// to one type.
 pub(super) const fn plain_kind(kind: u16) -> u8 {
     match kind {
         48 | 49 => 13,
@@ -152,7 +153,7 @@ pub(super) const fn plain_kind(kind: u16) -> u8 {
     }
 }
 
-/// True if an instruction of this class may stand in the trace with this (plain) type.
+/// True if an instruction of this class may have this (plain) type in the trace.
 fn is_kind_of(kind: u8, class: Class) -> bool {
     let kind = Type(u16::from(kind));
     match class {
@@ -168,28 +169,28 @@ fn is_kind_of(kind: u8, class: Class) -> bool {
     }
 }
 
-/// What came of giving an encoding to an address.
+/// Outcome of giving an encoding to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Given {
-    /// It was decoded, now or before; its length is this.
+    /// Decoded, now or before, with this length.
     Decoded(u8),
-    /// It could not be decoded.
+    /// Not decodable.
     Undecodable,
-    /// There is no decoder for it.
+    /// Not decoded, as there is no decoder for it.
     Unknown,
 }
 
-/// The table.
+/// Hash table of [`Facts`] by address.
 pub(super) struct Table {
     slots: Vec<Facts>,
-    /// How far the hash is shifted to be an index.
+    /// Number of bits by which the hash is shifted right to give a slot.
     shift: u32,
     n_used: usize,
     codes: Vec<Code>,
     decoder: Option<Decoder>,
 }
 
-/// The bytes of an instruction, and what they are.
+/// The bytes of an instruction with the outcome of decoding them.
 #[derive(Clone, Copy, Debug)]
 struct Code {
     bytes: [u8; MAX_CODE_BYTES],
@@ -198,7 +199,7 @@ struct Code {
     class: Class,
 }
 
-/// Slots at the beginning, as a power of two: 32 KiB.
+/// Initial number of slots, as a power of two: 32 KiB.
 const FIRST_BITS: u32 = 10;
 
 impl Table {
@@ -212,12 +213,12 @@ impl Table {
         }
     }
 
-    /// Decodes from now on with this decoder, or not at all.
+    /// Sets the decoder; `None` turns decoding off.
     pub(super) fn decode_with(&mut self, decoder: Option<Decoder>) {
         self.decoder = decoder;
     }
 
-    /// The architecture that is decoded.
+    /// The architecture of the decoder.
     pub(super) fn arch(&self) -> Option<quipu_isa::Arch> {
         self.decoder.as_ref().map(Decoder::arch)
     }
@@ -227,7 +228,7 @@ impl Table {
         (pc.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
     }
 
-    /// What is known of the instruction at `pc`; a free slot (chunk 0) if nothing is.
+    /// The facts about the instruction at `pc`, or a free slot (chunk 0) if it is unknown.
     #[inline]
     pub(super) fn get(&self, pc: u64) -> &Facts {
         let mask = self.slots.len() - 1;
@@ -250,7 +251,7 @@ impl Table {
         &mut self.slots[at & mask]
     }
 
-    /// The slot of `pc`, which is taken from now on.
+    /// The slot of `pc`, allocated if it is new.
     fn take(&mut self, pc: u64, chunk: u32) -> &mut Facts {
         if self.get(pc).chunk == 0 {
             self.n_used += 1;
@@ -279,13 +280,13 @@ impl Table {
 
     /// Notes that the instruction at `pc` has no encoding in this chunk, so that it is reported once.
     pub(super) fn set_bare(&mut self, pc: u64, size: u16, kind: u16, chunk: u32) {
-        let size = size.min(255) as u8; // Of real ones none is longer.
+        let size = size.min(255) as u8; // Real instructions are shorter.
         let (code, kind) = (u32::MAX, plain_kind(kind));
         let slot = self.take(pc, chunk);
         *slot = Facts { pc, code, chunk: slot.chunk, size, kind, ..Facts::default() };
     }
 
-    /// Lets what is known of `pc` count in this chunk.
+    /// Marks the encoding of `pc` as valid in this chunk.
     pub(super) fn renew(&mut self, pc: u64, chunk: u32) {
         self.slot(pc).chunk = chunk.max(1);
     }
@@ -321,7 +322,7 @@ impl Table {
             Some(Err(_)) => code.given = Given::Undecodable,
             None => {}
         }
-        slot.code = index as u32; // As many as there are slots, which are far fewer than 2^32.
+        slot.code = index as u32; // There are at most as many as slots, which are far fewer than 2^32.
         let given = code.given;
         match self.codes.get_mut(index) {
             Some(old) => *old = code,
@@ -330,7 +331,7 @@ impl Table {
         given
     }
 
-    /// Notes the type with which the instruction at `pc` is executed; false if its encoding cannot have it.
+    /// Sets the type of the latest execution at `pc`; false if it contradicts the encoding.
     #[cold]
     pub(super) fn is_kind(&mut self, pc: u64, kind: u16) -> bool {
         let kind = plain_kind(kind);

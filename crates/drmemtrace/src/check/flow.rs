@@ -1,21 +1,21 @@
-//! The flow of control: what may follow an instruction.
+//! The flow of control: which instructions may follow another.
 
 use super::checker::{Checker, on};
 use super::facts::{Facts, flag};
 use super::rules::Rule;
 use crate::record::{FileType, Marker, Type, VERSION_BRANCH_INFO};
 
-/// The instruction before.
+/// The preceding instruction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Prev {
     pub(super) pc: u64,
-    /// Where a branch goes: recorded if indirect, else decoded, if [`flag::TARGET`].
+    /// Target of a branch: recorded if it is indirect, otherwise decoded, if [`flag::TARGET`] is set.
     pub(super) target: u64,
     pub(super) size: u16,
     pub(super) kind: u16,
     /// Bits of [`flag`].
     pub(super) flags: u16,
-    /// It is kernel code.
+    /// True for kernel code.
     pub(super) kernel: bool,
 }
 
@@ -27,7 +27,7 @@ impl Prev {
         self.kind == u16::MAX
     }
 
-    /// A fetched instruction.
+    /// True if it is a fetched instruction.
     pub(super) fn is_instr(&self) -> bool {
         Type(self.kind).is_instr()
     }
@@ -40,7 +40,7 @@ impl Prev {
         Type(self.kind).is_indirect_branch()
     }
 
-    /// Where it goes, if it is an indirect branch with a recorded target, else 0.
+    /// The recorded target of an indirect branch, else 0.
     pub(super) fn indirect_target(&self) -> u64 {
         if self.is_indirect() { self.target } else { 0 }
     }
@@ -50,15 +50,15 @@ impl Prev {
     }
 }
 
-/// Where flow arrives.
+/// A place that control flow arrives at.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival {
     pub(super) pc: u64,
-    /// At an instruction: its type and flags. At an interruption: nothing.
+    /// Type and flags of the instruction there; `None` for an interruption.
     pub(super) instr: Option<(u16, u16)>,
 }
 
-/// How flow went wrong.
+/// Kinds of errors in control flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     Discontinuity,
@@ -69,14 +69,14 @@ pub(super) enum Fault {
 }
 
 impl Checker {
-    /// The target of an indirect branch that is yet to come.
+    /// Takes a target whose indirect branch follows.
     pub(super) fn branch_target(&mut self, value: u64) {
         self.target = value;
         self.attention |= on::TARGET;
         self.attend_hidden();
     }
 
-    /// A hidden entry or an encoding may stand before a record only where that may.
+    /// Checks that a hidden entry or an encoding may stand here.
     fn attend_hidden(&mut self) {
         if self.attention & (on::FOOTER | on::SEAM | on::PROCESSOR) != 0 {
             self.attend_frame(None);
@@ -91,7 +91,7 @@ impl Checker {
         }
     }
 
-    /// An instruction while something is out of the ordinary. Returns the recorded target of an indirect branch.
+    /// Handles an instruction while bits of `attention` are set. Returns the recorded target of an indirect branch.
     #[cold]
     pub(super) fn attend_instr(&mut self, kind: u16, size: u16, pc: u64, facts: &Facts, misses: bool) -> u64 {
         let attention = self.attention;
@@ -155,7 +155,7 @@ impl Checker {
         }
     }
 
-    /// A branch, or another instruction that is not plain, becomes the one before.
+    /// Makes a branch, or another instruction that is not plain, the preceding one.
     pub(super) fn branch(&mut self, facts: &Facts, target: u64) {
         let (kind, next) = (Type(self.prev.kind), self.prev.end());
         let mut expected = Some(next);
@@ -194,7 +194,7 @@ impl Checker {
         self.next_mask = if expected.is_some() { self.policy.flow_mask } else { 0 };
     }
 
-    /// Where an indirect branch goes, if that is recorded.
+    /// The target of an indirect branch, if it is recorded.
     fn indirect(&mut self, target: u64) -> Option<u64> {
         if self.policy.version < VERSION_BRANCH_INFO {
             return None;
@@ -212,13 +212,13 @@ impl Checker {
         Some(target)
     }
 
-    /// After the end of kernel code the instruction before is the program's own again.
+    /// Restores the program's own instruction as the preceding one after the end of kernel code.
     pub(super) fn go_back_to(&mut self, prev: Prev) {
         self.prev = prev;
         let expected = match Type(prev.kind) {
             _ if prev.is_none() => None,
             Type::INSTR_SYSENTER => None,
-            // `fault` says what a branch may do.
+            // `fault` decides where a branch may go.
             _ if prev.is_branch() => None,
             _ => Some(prev.end()),
         };
@@ -226,7 +226,7 @@ impl Checker {
         self.next_mask = if expected.is_some() { self.policy.flow_mask } else { 0 };
     }
 
-    /// How flow from `from` to `arrival` is wrong, if it is.
+    /// Returns the error in the flow from `from` to `arrival`, if there is one.
     pub(super) fn fault(&mut self, from: &Prev, arrival: Arrival) -> Option<Fault> {
         let Arrival { pc, instr } = arrival;
         let mut fault = None;
@@ -238,7 +238,7 @@ impl Checker {
             return fault;
         }
         let is_direct = from.is_branch() && !from.is_indirect();
-        // The encoding may have stayed with another core.
+        // The encoding may have been given on another core.
         let is_promised = self.policy.codes && !self.policy.regdeps && !self.about.is_cut;
         if is_direct && is_promised && from.flags & flag::VALID == 0 {
             let at = from.pc;
@@ -265,7 +265,7 @@ impl Checker {
         }
     }
 
-    /// What may follow an instruction besides the target of a taken branch.
+    /// True if an instruction may be followed by `arrival` for a reason other than being a taken branch.
     fn is_accepted(&self, from: &Prev, Arrival { pc, instr }: Arrival) -> bool {
         let kind = Type(from.kind);
         let falls_through =
@@ -304,7 +304,7 @@ impl Checker {
         });
     }
 
-    /// The same at an interruption.
+    /// Reports an error of flow at an interruption.
     pub(super) fn tell_event_fault(&mut self, fault: Fault, from: &Prev, pc: u64, is_hardware: bool) {
         let (rule, which) = match fault {
             Fault::Discontinuity | Fault::Duplicate => (Rule::EventPcDiscontinuity, 0),

@@ -1,4 +1,4 @@
-//! Headers, the ends of threads and files, and the bits of the file type.
+//! Checks of headers, of the ends of threads and files, and of the bits of the file type.
 
 use super::checker::{Checker, on};
 use super::rules::Rule;
@@ -7,33 +7,33 @@ use crate::record::{FileType, Marker, NEWEST_VERSION};
 use quipu_model::ShardKind;
 use rustc_hash::FxHashMap;
 
-/// What was seen of the header and of the threads after it.
+/// State of the header, and of the threads after it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Headers {
     /// The version that the latest header states.
     stated: Option<u64>,
-    /// What the first header of the trace says: version, file type, line, page, chunk.
+    /// Values of the first header of the trace: version, file type, line, page, chunk.
     first: [Option<u64>; 5],
     has_version: bool,
     has_filetype: bool,
     has_process: bool,
-    /// A record came before the process.
+    /// True if a record came before the process.
     is_late: bool,
-    /// Damage swallowed the header, or part of it: what it says is unknown.
+    /// True if damage swallowed the header, or part of it: its values are unknown.
     pub(super) is_lost: bool,
     has_line: bool,
     has_page: bool,
-    /// Filtering stopped, for all threads that take turns.
+    /// True if filtering stopped, for all threads that take turns.
     has_endpoint: bool,
-    /// Of the current thread.
+    /// State of the current thread.
     pub(super) own: OfThread,
-    /// Of the other threads so far, where a shard mixes them.
+    /// State of the other threads so far, if the shard mixes threads.
     others: FxHashMap<u64, OfThread>,
     /// Instructions before this trace; others may stand in the same file.
     instrs_before: u64,
 }
 
-/// What a thread's end asks for.
+/// State that the checks at the end of a thread need.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OfThread {
     has_exit: bool,
@@ -41,7 +41,7 @@ pub(super) struct OfThread {
     instr_count: u64,
     pub(super) n_syscalls: u64,
     pub(super) has_blocking: bool,
-    /// It has ended, and nothing came after.
+    /// True if the thread has ended and nothing came after.
     has_ended: bool,
 }
 
@@ -50,11 +50,11 @@ const ARCHS: FileType =
     FileType::ARCH_AARCH64.or(FileType::ARCH_ARM32).or(FileType::ARCH_X86_32).or(FileType::ARCH_X86_64);
 
 impl Checker {
-    /// A header: of the file, of a thread of a core, or of a further trace.
+    /// Handles a header: of the file, of a thread of a core, or of another trace.
     pub(super) fn header(&mut self, version: u64) {
         if self.headers.stated.is_some() && self.about.kind != ShardKind::Core {
             if self.has_sequences() {
-                // One of several members, which are judged together at the end.
+                // The file has several sequences, which are checked together at the end.
                 if self.owes_data() {
                     self.missing_data();
                 }
@@ -81,13 +81,13 @@ impl Checker {
         self.judge_version(version);
     }
 
-    /// True for archives of templates: each member is a sequence with a header of its own, and only the last one has
-    /// the end of a trace.
+    /// True for archives of templates: each member is a sequence with its own header, and only the last one has the end of a
+    /// trace.
     fn has_sequences(&self) -> bool {
         self.policy.template && self.about.is_archive
     }
 
-    /// A gap swallowed something: perhaps the header. What was read of it when the trace was opened must do.
+    /// Handles a gap, which may have swallowed the header: the values read when the trace was opened are used instead.
     pub(super) fn lose_header(&mut self) {
         if self.headers.is_lost || (self.headers.has_line && self.headers.has_page) {
             return;
@@ -104,13 +104,13 @@ impl Checker {
     }
 
     fn judge_version(&mut self, version: u64) {
-        // That of the file's own header was reported when it was opened.
+        // The version in the file's own header was reported when the file was opened.
         if version > NEWEST_VERSION && version != self.about.version {
             self.tell(Rule::NewerVersion, || newer_version(version));
         }
     }
 
-    /// The process, which ends the header.
+    /// Handles the process, which ends the header.
     pub(super) fn process(&mut self) {
         if self.headers.is_late && !self.headers.has_process && self.headers.stated.is_some() {
             self.tell(Rule::HeaderOrder, || "records stand before the process".to_owned());
@@ -134,7 +134,7 @@ impl Checker {
         }
     }
 
-    /// What stands between records and is due, or over. `kind` is that of the record, if it is a marker.
+    /// Checks elements between records that are due, or over. `kind` is that of the record, if it is a marker.
     #[cold]
     pub(super) fn attend_frame(&mut self, kind: Option<Marker>) {
         let attention = self.attention;
@@ -165,7 +165,7 @@ impl Checker {
         }
     }
 
-    /// What a header says in markers.
+    /// Checks the markers of a header.
     pub(super) fn header_marker(&mut self, kind: Marker, value: u64) {
         let (at, what) = match kind {
             Marker::VERSION => (0, "version"),
@@ -206,7 +206,7 @@ impl Checker {
         self.policy.version = value;
     }
 
-    /// Takes in what kind of trace it is, and so which rules hold.
+    /// Takes over the file type, which selects the rules that apply.
     pub(super) fn filetype(&mut self, filetype: FileType) {
         self.headers.has_filetype = true;
         let is_regdeps = filetype.any(FileType::ARCH_REGDEPS);
@@ -236,7 +236,7 @@ impl Checker {
         self.allow_data();
     }
 
-    /// Says whether data may come.
+    /// Sets whether data accesses may follow.
     pub(super) fn allow_data(&mut self) {
         let filetype = self.policy.filetype;
         let without = filetype.any(FileType::INSTRUCTION_ONLY)
@@ -270,20 +270,20 @@ impl Checker {
     }
 
     pub(super) fn raw_marker(&mut self, kind: Marker) {
-        // DynamoRIO knows one of them.
+        // DynamoRIO's checker tests one of them.
         let which = usize::from(kind != Marker::KERNEL_EVENT_RAW);
         self.tell_as(Rule::RawMarker, which, || {
             format!("marker `{}` belongs to raw files", kind.name().unwrap_or("unknown"))
         });
     }
 
-    /// A thread ends.
+    /// Handles the end of a thread.
     pub(super) fn exit(&mut self) {
         let filetype = self.policy.filetype;
         self.headers.own.has_exit = true;
         self.kernel.is_exit_due = false;
         if self.headers.is_lost {
-            // On a core, other threads go on.
+            // On a core, other threads continue.
             if !self.policy.core {
                 self.attention |= on::EXITED;
             }
@@ -333,7 +333,7 @@ impl Checker {
         }
     }
 
-    /// Another thread of a shard that mixes them: what is known of it comes back.
+    /// Switches to another thread of a mixed shard and restores its state.
     pub(super) fn turn_headers(&mut self, from: u64, to: u64) {
         self.headers.own.has_ended = self.attention & on::EXITED != 0;
         let next = self.headers.others.remove(&to).unwrap_or_default();
@@ -345,7 +345,7 @@ impl Checker {
         }
     }
 
-    /// Something of a thread that has ended.
+    /// Reports a record of a thread that has ended.
     #[cold]
     pub(super) fn after_exit(&mut self) {
         self.attention &= !on::EXITED;
@@ -360,7 +360,7 @@ impl Checker {
         self.attention |= on::FOOTER;
     }
 
-    /// The trace ends: by its file's end, or because another one follows in the same file.
+    /// Ends the trace: at the end of its file, or because another trace follows in the same file.
     pub(super) fn end_trace(&mut self) {
         if self.records == 0 {
             return;

@@ -1,4 +1,4 @@
-//! System calls, and the kernel code of system calls, context switches and interrupts.
+//! Checks of system calls, and of the kernel code of system calls, context switches and interrupts.
 
 use super::checker::{Checker, on};
 use super::facts::{Facts, flag};
@@ -7,46 +7,46 @@ use super::log::Violation;
 use super::rules::Rule;
 use crate::record::{FileType, IDLE_THREAD, Marker, VERSION_FREQUENT_TIMESTAMPS};
 
-/// Which kernel code is open, and what is expected of it.
+/// The open kernel code, and the expectations about it.
 #[derive(Clone, Debug)]
 pub(super) struct Kernel {
     pub(super) syscall: bool,
     pub(super) switch: bool,
-    /// How deep interrupts are nested.
+    /// Nesting depth of interrupts.
     depth: u32,
     /// Number of the latest system call.
     last_syscall: Option<u64>,
-    /// Since its marker came only what describes the call; the same before the record being judged.
+    /// True if only markers that describe the call came since its own marker; then the same before the record being checked.
     follows_syscall: bool,
     followed_syscall: bool,
-    /// Kernel code of the call must come.
+    /// True if kernel code of the call must follow.
     is_trace_due: bool,
-    /// Kernel code came since the program's last instruction.
+    /// True if kernel code came since the program's last instruction.
     has_trace: bool,
     /// The program's instruction before the kernel code of a call.
     before_syscall: Prev,
-    /// The instruction before is not known, because another thread's stands there, or nothing could be read.
+    /// True if the preceding instruction is unknown, because it belongs to another thread or could not be read.
     is_resumed: bool,
-    /// How many interruptions were open where kernel code began.
+    /// Number of interruptions that were open when the kernel code began.
     syscall_events: Option<usize>,
     switch_events: Option<usize>,
-    /// Where the last branch of kernel code goes; 0 if that is settled.
+    /// Target of the last branch of kernel code; 0 once it is settled.
     pub(super) end_target: u64,
-    /// Nothing but the thread's exit may follow.
+    /// True if only the thread's exit may follow.
     pub(super) is_exit_due: bool,
     has_switch: [bool; 3],
     has_syscalls: bool,
     has_default: bool,
-    /// There was kernel code of a switch.
+    /// True if there was kernel code of a switch.
     has_any_switch: bool,
-    /// Turns of the core without kernel code, as long as there was none of any switch: their number, and the first.
+    /// Number of turns of the core without kernel code, as long as no switch had any; `bare_turns` has the first of them.
     n_bare_turns: u64,
-    /// The latest, until the next instruction.
+    /// Violation of the latest turn, until the next instruction.
     turn: Option<Violation>,
     bare_turns: Vec<Violation>,
 }
 
-/// As many of them are described.
+/// Maximum number of such turns that are described.
 const MAX_BARE_TURNS: usize = 64;
 
 impl Default for Kernel {
@@ -78,7 +78,7 @@ impl Default for Kernel {
 }
 
 impl Kernel {
-    /// What stood before has nothing to do with what comes.
+    /// Drops the state that the following records do not depend on.
     pub(super) fn forget(&mut self) {
         self.last_syscall = None;
         self.follows_syscall = false;
@@ -88,19 +88,19 @@ impl Kernel {
         self.is_resumed = true;
     }
 
-    /// Nothing is known of what a gap swallowed, nor of the kernel code that was open before it.
+    /// Drops all state after a gap, including kernel code that was open before it.
     pub(super) fn lose(&mut self) {
         *self = Kernel { is_resumed: true, ..Kernel::default() };
     }
 }
 
-/// Interrupts nested so deep are not believed.
+/// Deeper nesting of interrupts is reported.
 const MAX_DEPTH: u32 = 30;
 /// Number of the template for all other system calls.
 const DEFAULT_SYSCALL: u64 = 0x0fff_ffff;
 
 impl Checker {
-    /// An instruction that means something beyond itself.
+    /// Handles an instruction with a special meaning.
     #[cold]
     pub(super) fn special(&mut self, facts: &Facts) {
         if facts.flags & flag::SYSCALL != 0 && self.policy.filetype.any(FileType::SYSCALL_NUMBERS) {
@@ -111,7 +111,7 @@ impl Checker {
         }
     }
 
-    /// Which markers may stand between a system call's number and its kernel code.
+    /// Checks the markers between a system call's number and its kernel code.
     pub(super) fn syscall_interval(&mut self, kind: Marker) {
         self.kernel.followed_syscall = self.kernel.follows_syscall;
         match kind {
@@ -129,7 +129,7 @@ impl Checker {
                     });
                 }
             }
-            // It stands before the call's arguments and before its result.
+            // It comes before the call's arguments and before its result.
             Marker::FUNC_ID => {}
             _ => self.kernel.follows_syscall = false,
         }
@@ -193,9 +193,9 @@ impl Checker {
             self.tell(Rule::SyscallTraceAlone, || "no system call's number stands right before".to_owned());
         }
         self.judge_number(number, 0);
-        // Between a system call and its kernel code others may have had their turn on the core.
+        // Between a system call and its kernel code, other threads may have had their turn on the core.
         let is_resumed = self.prev.is_none() && self.kernel.is_resumed;
-        // Of a part, the encoding may stand in what was cut off.
+        // In a part of a trace, the encoding may be in the section that was cut off.
         let is_uncoded = self.about.is_cut && self.prev.flags & flag::VALID == 0;
         let is_unknown = is_resumed || is_uncoded;
         if self.policy.codes && !is_unknown && self.prev.flags & flag::SYSCALL == 0 && self.knows_prev() {
@@ -204,8 +204,8 @@ impl Checker {
         }
     }
 
-    /// True if the record of the instruction before tells what was executed: filters leave instructions out, and
-    /// REGDEPS encodings have no operation.
+    /// True if the preceding record shows what was executed: filters leave instructions out, and `REGDEPS` encodings have no
+    /// operation.
     fn knows_prev(&self) -> bool {
         !self.policy.filetype.is_ifiltered() && !self.policy.regdeps
     }
@@ -252,7 +252,7 @@ impl Checker {
         self.set_in_kernel();
     }
 
-    /// Remembers where the last branch of kernel code goes.
+    /// Stores the target of the last branch of kernel code.
     fn kernel_ends(&mut self) {
         let is_known = !self.policy.filetype.is_ifiltered();
         self.kernel.end_target = if is_known { self.prev.indirect_target() } else { 0 };
@@ -261,8 +261,8 @@ impl Checker {
         }
     }
 
-    /// The core turns to another thread without kernel code. No bit says whether a trace with kernel code of system calls
-    /// has that of switches, too: it is missed where the core has any.
+    /// Handles a switch of the core to another thread without kernel code. No bit states whether a trace with kernel code of
+    /// system calls also has that of switches: it is reported as missing only if the core has any.
     #[cold]
     pub(super) fn turn_without_code(&mut self, from: u64, to: u64) {
         let message = || match from {
@@ -277,12 +277,12 @@ impl Checker {
         self.attention |= on::KERNEL;
     }
 
-    /// Between two windows something was left out, the kernel code of a switch perhaps.
+    /// Drops the pending turn: between two windows something was left out, perhaps the kernel code of a switch.
     pub(super) fn excuse_turn(&mut self) {
         self.kernel.turn = None;
     }
 
-    /// The turn without kernel code is one, if there was any.
+    /// Settles the pending turn without kernel code: it is a violation if other turns of the core have some.
     pub(super) fn settle_turn(&mut self) {
         let Some(violation) = self.kernel.turn.take() else { return };
         if self.kernel.has_any_switch {
@@ -297,7 +297,7 @@ impl Checker {
         }
     }
 
-    /// Kernel code of a switch: the turns before should have had it.
+    /// Handles kernel code of a switch: the turns before should have had it, too.
     fn judge_bare_turns(&mut self) {
         self.kernel.has_any_switch = true;
         let n_told = self.kernel.bare_turns.len() as u64;
@@ -353,7 +353,7 @@ impl Checker {
         self.allow_data();
     }
 
-    /// What must be settled where the next instruction comes.
+    /// Settles the pending checks of kernel code at the next instruction.
     #[cold]
     pub(super) fn settle_kernel(&mut self) {
         self.settle_turn();
@@ -373,7 +373,7 @@ impl Checker {
         }
     }
 
-    /// An interrupt begins.
+    /// Handles the start of an interrupt.
     pub(super) fn hardware_event(&mut self) {
         self.judge_interrupt_bit();
         self.kernel.depth = self.kernel.depth.saturating_add(1);
@@ -383,7 +383,7 @@ impl Checker {
         }
     }
 
-    /// An interrupt ends; a trace may start inside of some.
+    /// Handles the end of an interrupt; a trace may start inside some.
     pub(super) fn hardware_return(&mut self) {
         self.judge_interrupt_bit();
         self.kernel.depth = self.kernel.depth.saturating_sub(1);
@@ -395,7 +395,7 @@ impl Checker {
         }
     }
 
-    /// A return from an interruption that began outside the kernel code around it.
+    /// Reports a return from an interruption that began outside the kernel code around it.
     pub(super) fn judge_extra_return(&mut self, is_hardware: bool) {
         let depth = self.signals.depth();
         let is_extra = |events: Option<usize>| events.is_some_and(|events| events >= depth);
@@ -408,7 +408,7 @@ impl Checker {
         }
     }
 
-    /// What a template file must hold.
+    /// Checks the content of a template file.
     pub(super) fn end_templates(&mut self) {
         let n_switches = self.kernel.has_switch.iter().filter(|has| **has).count();
         let (has_switches, has_syscalls) = (n_switches > 0, self.kernel.has_syscalls);

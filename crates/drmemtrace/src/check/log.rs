@@ -1,4 +1,4 @@
-//! What the checks found: each rule's count, and the first violations of each with their places.
+//! The violations found: each rule's count, and the first violations of each with their places.
 
 use super::rules::{RULES, Rule};
 use quipu_model::{Finding, Place};
@@ -8,7 +8,7 @@ use quipu_model::{Finding, Place};
 pub struct Violation {
     /// The rule, severity, place and message.
     pub finding: Finding,
-    /// What DynamoRIO's checker prints for it; empty if it does not know the rule.
+    /// The message of DynamoRIO's checker for it; empty if that does not know the rule.
     pub original: &'static str,
     /// The thread.
     pub thread: u64,
@@ -20,7 +20,7 @@ pub struct Violation {
     pub clock: u64,
 }
 
-/// Which rules are looked at, and how many violations of each are kept.
+/// The rules to check, and the number of violations of each to keep.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     pub(super) rules: Vec<bool>,
@@ -33,11 +33,11 @@ impl Default for Wanted {
     }
 }
 
-/// The collection.
+/// Counts and kept violations of one pass.
 #[derive(Clone, Debug)]
 pub(super) struct Log {
     wanted: Wanted,
-    /// How many violations of each rule there were.
+    /// Number of violations of each rule.
     pub(super) counts: Vec<u64>,
     pub(super) kept: Vec<Violation>,
     n_kept: Vec<u64>,
@@ -48,7 +48,7 @@ impl Log {
         Log { wanted, counts: vec![0; RULES.len()], kept: Vec::new(), n_kept: vec![0; RULES.len()] }
     }
 
-    /// An empty one that wants the same.
+    /// An empty log for the same rules.
     pub(super) fn fork(&self) -> Log {
         Log::new(self.wanted.clone())
     }
@@ -69,7 +69,7 @@ impl Log {
         self.kept.push(violation);
     }
 
-    /// Adds what was found right after this.
+    /// Adds the violations of the part that directly follows.
     pub(super) fn append(&mut self, later: Log) {
         for (count, more) in self.counts.iter_mut().zip(later.counts) {
             *count = count.saturating_add(more);
@@ -82,7 +82,7 @@ impl Log {
         }
     }
 
-    /// Adds a finding of another part, which may stand for several.
+    /// Adds a finding made elsewhere, which may stand for several violations.
     pub(super) fn take(&mut self, finding: &Finding, thread: u64, shard: u32) {
         let Some(rule) = Rule::named(&finding.rule) else { return };
         if self.count(rule, finding.count) {
@@ -91,7 +91,7 @@ impl Log {
         }
     }
 
-    /// A violation in no particular record.
+    /// Adds a violation that belongs to no particular record.
     pub(super) fn add(&mut self, rule: Rule, place: Place, message: String, thread: u64) {
         if self.count(rule, 1) {
             let info = rule.info();

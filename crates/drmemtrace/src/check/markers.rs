@@ -1,11 +1,11 @@
-//! Markers: each goes to the group of rules that knows it.
+//! Markers: each is passed to the group of rules that handles it.
 
 use super::checker::{Checker, on};
 use super::rules::Rule;
 use crate::record::Marker;
 
 impl Checker {
-    /// A marker, hidden ones included.
+    /// Handles a marker, also a hidden one.
     pub(super) fn marker(&mut self, kind: Marker, value: u64) {
         match kind {
             Marker::CORE_IDLE => return self.idle(),
@@ -16,7 +16,7 @@ impl Checker {
         }
         self.records += 1;
         let before = self.attention;
-        // The end of filtering is one for all threads: it is no thread's turn.
+        // The end of filtering holds for all threads: it is no thread's turn.
         if before & on::THREAD != 0 && kind != Marker::FILTER_ENDPOINT {
             self.turn(kind == Marker::CONTEXT_SWITCH_START);
         }
@@ -73,7 +73,7 @@ impl Checker {
                 self.attention |= on::PHYSICAL;
             }
             Marker::KERNEL_EVENT_RAW | Marker::SPLIT_VALUE | Marker::MIDBLOCK_END_PC => self.raw_marker(kind),
-            // The tracer saw the access and could not say where: it is accounted for.
+            // The tracer saw the access but not its address: it counts as recorded.
             Marker::SKIPPED_MEMREF => self.data.is_owed = false,
             Marker(47..=100) => {
                 self.tell(Rule::UnknownMarker, || format!("marker kind `{}` is reserved", kind.0));
@@ -84,7 +84,7 @@ impl Checker {
             self.regdeps_marker(kind, value);
         }
         if kind == Marker::CHUNK_FOOTER {
-            // The border of a chunk may fall between any two records, which still follow each other.
+            // The border of a chunk may fall between any two records, which remain consecutive.
             self.last_marker.0 += 1;
             self.last_marker_but_one.0 += 1;
             return;
@@ -99,12 +99,12 @@ impl Checker {
         self.tell(Rule::PhysicalAlone, || "no virtual address follows the physical one".to_owned());
     }
 
-    /// True if the record before the one being judged, but for footers of chunks, is a marker of this kind.
+    /// True if the record before the one being checked, not counting footers of chunks, is a marker of this kind.
     pub(super) fn follows(&self, kind: Marker) -> bool {
         self.last_marker == (self.records - 1, kind)
     }
 
-    /// True if the two records before the one being judged, but for footers of chunks, are markers of these kinds.
+    /// True if the two records before the one being checked, not counting footers of chunks, are markers of these kinds.
     pub(super) fn follows_both(&self, first: Marker, second: Marker) -> bool {
         self.follows(second) && self.records >= 2 && self.last_marker_but_one == (self.records - 2, first)
     }

@@ -51,7 +51,7 @@ use range::Part;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// The tool, as lists name it.
+/// The tool, as registered in the list of tools.
 pub static CHECK: CheckTool = CheckTool;
 
 /// The type of [`CHECK`].
@@ -60,7 +60,7 @@ pub struct CheckTool;
 
 static CHECK_INFO: ToolInfo = check::info("drmemtrace", Columns::RAW, Columns::NONE, &OPTIONS);
 
-/// The options that all tools called `check` have, and those that name a part.
+/// The options that all tools called `check` have, and those that select a part.
 const OPTIONS: [OptionSpec; 9] = {
     let [max, only, without, decode] =
         check::options("leave out the rules that need encodings, which is faster");
@@ -85,7 +85,7 @@ impl Tool for CheckTool {
     fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let wanted = WantedRules::of(options, RULES)?;
         let native = trace.as_any().and_then(|trace| trace.downcast_ref::<DrmemTrace>());
-        // Cores that threads were arranged on have chunks of many files, in pieces, as threads that begin late have.
+        // Arranged cores hold chunks of many files, in pieces, with threads that start in the middle.
         let has_chunks = native.is_some();
         let wanted = Wanted {
             rules: RULES
@@ -103,7 +103,7 @@ impl Tool for CheckTool {
         let (cut, of_threads) = (cut_files.first(), Arc::new(headers_of_threads(cut_files)));
         let abouts = trace.shards().iter().enumerate().map(|(i, shard)| {
             let file = native.and_then(|trace| trace.files().get(i));
-            // What headers say, which stand with other cores, or before the beginning.
+            // Values of headers that belong to other cores, or lie before the beginning.
             let header = file.or(cut).map(|file| &file.header);
             let members = file.map_or_else(Vec::new, |file| {
                 file.container.members().iter().map(|member| member.name.clone()).collect()
@@ -152,7 +152,7 @@ fn files_of(trace: &dyn Trace) -> Option<&[Arc<File>]> {
     own.or_else(|| files_of(trace.origin()?))
 }
 
-/// Version and file type of the thread of each file, if they differ: on cores, a thread's header may stand elsewhere.
+/// Version and file type of the thread of each file, if they differ: on cores, a thread's header may be on another core.
 fn headers_of_threads(files: &[Arc<File>]) -> FxHashMap<u64, (u64, FileType)> {
     let of = |file: &Arc<File>| {
         let filetype = FileType(file.header.filetype.0 | FileType::CORE_SHARDED.0);
@@ -162,27 +162,27 @@ fn headers_of_threads(files: &[Arc<File>]) -> FxHashMap<u64, (u64, FileType)> {
     files.iter().filter(|_| !is_one).map(|file| (file.header.tid, of(file))).collect()
 }
 
-/// Checks at work.
+/// The pass that checks a trace.
 struct CheckPass {
     abouts: Vec<Arc<About>>,
-    /// The shard that is being checked.
+    /// The checker of the current shard.
     at_work: Option<Box<Checker>>,
     log: Log,
     /// Findings from opening the trace. Every fork carries them; the pass that finishes reports them once.
     opening: Arc<[Finding]>,
     records: u64,
     instrs: u64,
-    /// What the files so far say of who ran where.
+    /// The schedule recordings of the files so far.
     recordings: Vec<Recording>,
     is_too_long: bool,
     files: Arc<Files>,
 }
 
 impl CheckPass {
-    /// Ends the shard that was being checked, and keeps what was found.
+    /// Ends the current shard and keeps its violations.
     fn settle(&mut self) {
         let Some(mut checker) = self.at_work.take() else { return };
-        // Of what comes after the part nothing is known.
+        // Records after the part are unknown.
         if !checker.progress.is_over {
             checker.end_trace();
         }

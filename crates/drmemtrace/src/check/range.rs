@@ -1,10 +1,11 @@
-//! Checking a part of each shard: what stands before it is read for what it says of the rest, and nothing is reported of it.
+//! Checking a part of each shard: the records before it are read for their effect on the rest, but nothing is reported of
+//! them.
 
 use super::checker::Checker;
 use crate::record::Entry;
 use quipu_model::options::{Kind, OptionSpec, Options};
 
-/// The options that name a part, besides those that all tools called `check` have.
+/// The options that select a part, besides those that all tools called `check` have.
 pub(super) const OPTIONS: [OptionSpec; 5] =
     [SKIP_INSTRS, SKIP_RECORDS, FROM_CLOCK, TAKE_INSTRS, TAKE_RECORDS];
 
@@ -21,7 +22,7 @@ const fn count(name: &'static str, default: &'static str, doc: &'static str) -> 
     OptionSpec::new(name, Kind::Count, default, doc)
 }
 
-/// The part of each shard that violations are reported of.
+/// The part of each shard in which violations are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     skip_instrs: u64,
@@ -40,7 +41,7 @@ impl Part {
         take_records: u64::MAX,
     };
 
-    /// The part that options name; `None` for all.
+    /// The part that options select; `None` for all.
     pub(super) fn of(options: &Options) -> Option<Part> {
         let part = Part {
             skip_instrs: options.count(&SKIP_INSTRS),
@@ -53,7 +54,7 @@ impl Part {
     }
 }
 
-/// How far a shard is read, as its part sees it.
+/// Progress of reading a shard relative to its part.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Progress {
     /// Records before the part, once it has begun.
@@ -63,7 +64,7 @@ pub(super) struct Progress {
 }
 
 impl Checker {
-    /// Takes entries one by one, up to the end of the part.
+    /// Checks entries one by one, up to the end of the part.
     #[cold]
     pub(super) fn run_part(&mut self, entries: &[Entry], part: Part) {
         let offset = self.offset;
@@ -80,7 +81,7 @@ impl Checker {
         }
     }
 
-    /// Records that count for a part: on cores that threads are scheduled onto, those of threads.
+    /// Records that count for a part: on cores that threads are scheduled onto, only those of threads.
     fn counted(&self) -> u64 {
         if self.about.is_cut { self.records - self.idles } else { self.records }
     }

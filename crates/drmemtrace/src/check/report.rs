@@ -1,4 +1,4 @@
-//! What checking leaves: the violations that were kept, and how many there were of each rule.
+//! The result of `check`: the violations that were kept, and the count of each rule.
 
 use super::log::{Log, Violation};
 use super::rules::RULES;
@@ -102,7 +102,7 @@ impl CheckReport {
         RULES.iter().zip(self.counts.iter().copied()).filter(|(_, count)| *count > 0)
     }
 
-    /// How many violations of this severity there were.
+    /// Number of violations of this severity.
     pub fn total(&self, severity: Severity) -> u64 {
         self.broken().filter(|(rule, _)| rule.severity == severity).map(|(_, count)| count).sum()
     }
@@ -139,7 +139,7 @@ impl ReportBody for CheckReport {
         self.summed()
     }
 
-    /// Decided by the counts: few violations, or none, are kept one by one.
+    /// Decided by the counts, because few violations, or none, are kept one by one.
     fn is_flawed(&self) -> bool {
         self.total(Severity::Error) > 0
     }

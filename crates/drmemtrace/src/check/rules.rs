@@ -1,8 +1,8 @@
 //! The rules, each with its name, its severity and its entry in the manual.
 //!
-//! This table is all there is: `quipu check --list` and `--explain`, docs/checks.md and the texts of DynamoRIO's checker
-//! come from it. What a rule looks at stands in the file of its group. A rule that DynamoRIO has too carries the
-//! original's words, and says where ours differs.
+//! This table is the only source: `quipu check --list` and `--explain`, docs/checks.md and the texts of DynamoRIO's checker
+//! come from it. The code of a rule is in the file of its group. A rule that DynamoRIO also has carries DynamoRIO's message,
+//! and describes any difference.
 
 use quipu_model::{RuleInfo, Severity};
 
@@ -34,7 +34,7 @@ macro_rules! rules {
 }
 
 impl Rule {
-    /// Its entry.
+    /// The rule's entry in [`RULES`].
     pub(super) fn info(self) -> &'static RuleInfo {
         &RULES[self as usize]
     }
@@ -553,7 +553,7 @@ rules! {
     }
 }
 
-/// True for rules that are about how a file is divided.
+/// True for rules about how a file is divided into chunks.
 pub(super) fn is_of_chunks(rule: &str) -> bool {
     rule.starts_with("drmemtrace/chunk-") || rule == "drmemtrace/record-ordinal"
 }

@@ -6,7 +6,7 @@ use crate::schedule::compare::{Files, Met};
 use crate::schedule::{MAX_POINTS, Recording};
 use quipu_model::Place;
 
-/// Compares schedule files with what the files of the trace say, and tells of every difference.
+/// Compares the schedule files with the recordings of the trace's own files and reports every difference.
 pub(super) fn judge(files: &Files, recordings: Vec<Recording>, is_too_long: bool, log: &mut Log) {
     if files.is_empty() {
         return;

@@ -1,16 +1,16 @@
-//! Interruptions and returns from them, and restartable sequences.
+//! Checks of interruptions, of returns from them, and of restartable sequences.
 
 use super::checker::{Checker, on};
 use super::flow::{Arrival, Prev};
 use super::rules::Rule;
 use crate::record::{Marker, Type};
 
-/// One interruption.
+/// An interruption.
 #[derive(Clone, Copy, Debug)]
 struct Context {
     /// The interrupted address; 0 if unknown.
     pc: u64,
-    /// The instruction before it, of the same context.
+    /// The instruction before it, in the same context.
     before: Prev,
     is_hardware: bool,
 }
@@ -19,22 +19,22 @@ impl Context {
     const UNKNOWN: Context = Context { pc: 0, before: Prev::NONE, is_hardware: false };
 }
 
-/// Open interruptions, and the last ones.
+/// State of interruptions and restartable sequences.
 #[derive(Clone, Debug)]
 pub(super) struct Signals {
     open: Vec<Context>,
     /// The interruption that was returned from last.
     closed: Context,
-    /// The last instruction of this context, where it is not the last one of all.
+    /// The last instruction of this context, if another context's came after it.
     before: Option<Prev>,
-    /// The interruption or return since the last instruction.
+    /// Marker of the interruption or return since the last instruction.
     transfer: Option<Marker>,
-    /// The abort of a restartable sequence whose interruption stands at this record.
+    /// Record at which the interruption after a sequence's abort was read.
     aborted_at: Option<u64>,
     /// Start (0 before its first instruction) and end of the restartable sequence.
     rseq_start: u64,
     rseq_end: u64,
-    /// Instructions at the last one that allowed interrupts.
+    /// Instruction count at the last instruction that allowed interrupts.
     sti: Option<u64>,
 }
 
@@ -53,26 +53,26 @@ impl Default for Signals {
     }
 }
 
-/// Handlers that are left by jumps leave contexts open; older ones than this are forgotten.
+/// Handlers that are left by jumps leave contexts open; beyond this number, the oldest are dropped.
 const MAX_OPEN: usize = 1024;
 
 impl Signals {
-    /// How many interruptions are open.
+    /// Number of open interruptions.
     pub(super) fn depth(&self) -> usize {
         self.open.len()
     }
 
-    /// An instruction was executed: it is the last one of its context.
+    /// Handles an executed instruction, which becomes the last one of its context.
     pub(super) fn arrive(&mut self) {
         (self.before, self.transfer) = (None, None);
     }
 
-    /// The last instruction of the context is the last one of all again.
+    /// Makes the last instruction of all the last one of the context again.
     pub(super) fn go_back(&mut self) {
         self.before = None;
     }
 
-    /// A context without any instruction begins.
+    /// Begins a context without any instruction.
     pub(super) fn begin_context(&mut self) {
         self.before = Some(Prev::NONE);
     }
@@ -109,13 +109,13 @@ impl Checker {
         self.signals.before.unwrap_or(self.prev)
     }
 
-    /// The instruction before the interruption that was returned from last is a branch, or unknown.
+    /// True if the instruction before the interruption that was returned from last is a branch, or unknown.
     pub(super) fn returns_behind_branch(&self) -> bool {
         self.signals.is_after(Marker::KERNEL_XFER)
             && (self.signals.closed.before.is_none() || self.before().is_branch())
     }
 
-    /// Control goes to a handler.
+    /// Handles an interruption: control goes to a handler.
     pub(super) fn interruption(&mut self, kind: Marker, pc: u64) {
         let is_hardware = kind == Marker::HARDWARE_EVENT;
         if is_hardware {
@@ -154,7 +154,7 @@ impl Checker {
         self.attention |= on::TRANSFER;
     }
 
-    /// Control comes back from a handler.
+    /// Handles the return from a handler.
     pub(super) fn resumption(&mut self, kind: Marker, value: u64) {
         let is_hardware = kind == Marker::HARDWARE_CONTEXT_RETURN;
         if is_hardware {
@@ -184,7 +184,7 @@ impl Checker {
         self.attention |= on::TRANSFER;
     }
 
-    /// After a handler, execution continues where it was interrupted.
+    /// Checks that execution continues where it was interrupted, after a handler.
     pub(super) fn judge_return(&mut self, kind: u16, pc: u64) {
         let Some(transfer) = self.signals.transfer else { return };
         let is_hardware = transfer == Marker::HARDWARE_CONTEXT_RETURN;
@@ -217,14 +217,14 @@ impl Checker {
         }
     }
 
-    /// Clock and processor may stand between an abort's interruption and the signal that caused it.
+    /// Allows a clock reading and a processor between an abort's interruption and the signal that caused it.
     pub(super) fn stay_after_abort(&mut self) {
         if self.signals.aborted_at == Some(self.records - 1) {
             self.signals.aborted_at = Some(self.records);
         }
     }
 
-    /// What a marker means for restartable sequences.
+    /// Checks the markers of restartable sequences.
     pub(super) fn rseq_marker(&mut self, kind: Marker, value: u64) {
         if self.follows(Marker::RSEQ_ABORT) && kind != Marker::KERNEL_EVENT {
             self.tell(Rule::RseqMarker, || "no interruption follows the abort".to_owned());
@@ -251,7 +251,7 @@ impl Checker {
         }
     }
 
-    /// An instruction in, or after, a restartable sequence.
+    /// Handles an instruction in, or right after, a restartable sequence.
     pub(super) fn rseq_instr(&mut self, pc: u64, size: u16) {
         let signals = &mut self.signals;
         if signals.rseq_start == 0 {

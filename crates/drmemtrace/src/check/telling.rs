@@ -1,4 +1,4 @@
-//! Violations and their places.
+//! Reports violations with their places.
 
 use super::checker::Checker;
 use super::log::{Log, Violation};
@@ -6,13 +6,13 @@ use super::rules::Rule;
 use quipu_model::{Finding, Place};
 
 impl Checker {
-    /// A violation at the entry being judged.
+    /// Reports a violation at the current entry.
     #[cold]
     pub(super) fn tell(&mut self, rule: Rule, message: impl FnOnce() -> String) {
         self.tell_as(rule, 0, message);
     }
 
-    /// A violation that DynamoRIO words in the `which`th way.
+    /// Reports a violation for which DynamoRIO uses its `which`th message.
     #[cold]
     pub(super) fn tell_as(&mut self, rule: Rule, which: usize, message: impl FnOnce() -> String) {
         if !self.is_in_part() || !self.log.count(rule, 1) {
@@ -22,7 +22,7 @@ impl Checker {
         self.log.keep(rule, violation);
     }
 
-    /// What is to be said of the entry being judged.
+    /// The violation at the current entry.
     pub(super) fn violation(&self, rule: Rule, which: usize, message: String) -> Violation {
         let info = rule.info();
         let (rule, severity, place) = (info.name, info.severity, self.place());
@@ -36,7 +36,7 @@ impl Checker {
         }
     }
 
-    /// Where the entry being judged stands.
+    /// The place of the current entry.
     fn place(&self) -> Place {
         let member = self.about.members.get(self.member as usize).filter(|name| !name.is_empty());
         Place {
@@ -48,7 +48,7 @@ impl Checker {
         }
     }
 
-    /// What was found, in the order of the file: what the reader says of a batch came before all that is in it.
+    /// The violations, in the order of the file: the reader's findings about a batch came before all others in it.
     pub(super) fn into_log(mut self) -> Log {
         self.settle_turn();
         let members = &self.about.members;

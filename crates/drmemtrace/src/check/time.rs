@@ -6,7 +6,7 @@ use crate::record::{FileType, Marker};
 use crate::schedule::{MAX_POINTS, Stretch};
 use quipu_model::ShardKind;
 
-/// The latest readings.
+/// State of the checks of clock, processors and windows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Time {
     /// The latest clock reading.
@@ -16,14 +16,14 @@ pub(super) struct Time {
     pub(super) cpu: Option<u64>,
     has_clock: bool,
     window: Option<u64>,
-    /// Where the schedule has a point.
+    /// The thread's points of the schedule.
     pub(super) points: Vec<Stretch>,
-    /// Further points were not kept.
+    /// True if there were more points than are kept.
     pub(super) is_too_long: bool,
 }
 
 impl Time {
-    /// A further trace begins in the same file.
+    /// Starts over for another trace in the same file.
     pub(super) fn restart(&mut self) {
         let (points, is_too_long) = (std::mem::take(&mut self.points), self.is_too_long);
         *self = Time { points, is_too_long, ..Time::default() };
@@ -35,7 +35,7 @@ impl Checker {
         let last = self.time.last;
         if value < last {
             let is_narrow = self.policy.filetype.any(FileType::ARCH_X86_32.or(FileType::ARCH_ARM32));
-            // A clock of 32 bits wraps; no wait takes half its range.
+            // A 32-bit clock wraps around; no thread waits for half its range.
             let wraps = is_narrow && last <= u64::from(u32::MAX) && last - value > u64::from(u32::MAX / 2);
             if !wraps {
                 self.tell(Rule::TimeBackwards, || format!("clock `{value}` after `{last}`"));
@@ -78,7 +78,7 @@ impl Checker {
         }
     }
 
-    /// The first instruction of a trace comes after the first clock reading.
+    /// Reports a first instruction without a clock reading before it.
     pub(super) fn first_instr(&mut self) {
         self.attention &= !on::FIRST;
         if !self.time.has_clock && !self.policy.template {
@@ -88,7 +88,7 @@ impl Checker {
         }
     }
 
-    /// True if clock and processor stand right before the record being judged, with or without a window between them.
+    /// True if the record being checked directly follows a clock reading and a processor, or a window and a processor.
     pub(super) fn follows_clock(&self) -> bool {
         self.follows_both(Marker::TIMESTAMP, Marker::CPU_ID)
             || self.follows_both(Marker::WINDOW_ID, Marker::CPU_ID)

@@ -1,4 +1,4 @@
-//! Whose records come: threads take turns on cores and in streams of several, and cores rest.
+//! Changes of thread on cores and in streams of several threads, and idle cores.
 
 use super::calls::Calls;
 use super::checker::{Checker, on};
@@ -16,7 +16,7 @@ impl Checker {
         }
     }
 
-    /// A record of another thread than the one before.
+    /// Handles a record of another thread than the one before.
     pub(super) fn turn(&mut self, by_switch: bool) {
         self.attention &= !on::THREAD;
         let (tid, from) = (self.tid, self.seen_tid);
@@ -24,7 +24,7 @@ impl Checker {
         match self.about.kind {
             ShardKind::Thread => {
                 if let Some(file) = &self.about.file {
-                    // The trace is read again, by a reader that says where that is.
+                    // A counting reader reads the trace again and reports the place.
                     file.meet_thread(tid);
                 } else if self.about.thread.is_some_and(|own| own != tid) && !self.headers.is_lost {
                     self.tell(Rule::WrongThread, || {
@@ -40,7 +40,7 @@ impl Checker {
             ShardKind::Mixed => self.turn_headers(from, tid),
         }
         if self.about.is_cut && self.about.kind == ShardKind::Core {
-            // A thread's last readings before it moves stay where it was, and may be later than what comes there next.
+            // A thread's last readings before it migrates stay on the old core and may be later than the next ones there.
             self.time.last = 0;
             if let Some((version, filetype)) = self.about.of_threads.get(&tid).copied() {
                 self.policy.version = version;
@@ -52,7 +52,7 @@ impl Checker {
         self.forget();
     }
 
-    /// The core has nothing to run.
+    /// Handles an idle marker: the core has nothing to run.
     pub(super) fn idle(&mut self) {
         self.records += 1;
         self.idles += 1;
@@ -62,7 +62,7 @@ impl Checker {
         }
     }
 
-    /// What stood before has nothing to do with what comes: another thread, or a gap.
+    /// Drops the state that the next records do not depend on, because they belong to another thread or follow a gap.
     pub(super) fn forget(&mut self) {
         self.prev = Prev::NONE;
         self.next_mask = 0;

@@ -1,4 +1,4 @@
-//! How entries of threads become those of a core. SPEC: drmemtrace.md#core-sharded-files.
+//! Turns entries of threads into entries of a core. SPEC: drmemtrace.md#core-sharded-files.
 
 use crate::record::{ENTRY_BYTES, Entry, FileType, IDLE_THREAD, Marker, Type};
 use crate::table::Memrefs;
@@ -8,7 +8,7 @@ use quipu_model::trace::{CoreForm, CoreRow};
 use quipu_model::{Error, Result, TableBuf, ThreadId};
 use zerocopy::IntoBytes;
 
-/// The form that files of cores have.
+/// The form of core-sharded files.
 pub(crate) static FORM: Form = Form;
 
 /// The type of [`FORM`].

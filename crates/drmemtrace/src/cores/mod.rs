@@ -1,10 +1,10 @@
 //! A trace arranged by the cores that its threads ran on.
 //!
-//! Each shard is a core: the stretches of threads that ran on it, one after the other, as the trace's own processor
-//! markers or a schedule file tell. Nothing is invented: a core that rests between two stretches has no records for it.
-//! Stretches are cut at instructions, as the schedule has them, so what stands between the last instruction of a stretch
-//! and the first of the next belongs to the former. Raw entries are those of the threads, with who runs from here on in front of
-//! each stretch, as files of cores have it. SPEC: drmemtrace.md#schedule-files.
+//! Each shard is a core: the stretches of threads that ran on it, in order, taken from the trace's own processor markers or
+//! from a schedule file. Nothing is invented: a core that was idle between two stretches has no records for that. Stretches
+//! are cut at instructions, as in the schedule, so records between the last instruction of a stretch and the first of the
+//! next belong to the former. Raw entries are those of the threads; each stretch begins with entries that name its thread,
+//! as in core-sharded files. SPEC: drmemtrace.md#schedule-files.
 
 mod form;
 mod reader;
@@ -32,16 +32,16 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Instructions of one file that ran on a core in one go.
+/// A range of instructions of one file that ran on a core without interruption.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Segment {
     file: usize,
     instrs: Range<u64>,
-    /// Where the last of the stretches begins that it joins.
+    /// First instruction of the last stretch that was merged into the segment.
     last_start: u64,
 }
 
-/// One core and what ran on it, in order.
+/// One core and its segments, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Core {
     cpu: u64,
@@ -98,10 +98,10 @@ impl CoreTrace {
     }
 }
 
-/// What the processor markers of the files say.
+/// The schedule that the processor markers of the files record.
 ///
 /// # Errors
-/// `Limit` for more of them than are kept; what opening the files says.
+/// `Limit` for more markers than are kept; errors of opening the files.
 pub(crate) fn recorded(files: &[Arc<File>]) -> Result<Schedule> {
     let mut recordings = Vec::new();
     let mut room = MAX_POINTS;
@@ -110,7 +110,7 @@ pub(crate) fn recorded(files: &[Arc<File>]) -> Result<Schedule> {
         let options = StreamOptions { ahead: Ahead::Inline, ..StreamOptions::default() };
         let mut stream = file.container.stream(file.container.all_members(), &options)?;
         let (mut block, mut wide) = (Vec::new(), Vec::new());
-        // Damage ends what is known of a file; the read itself will tell of it.
+        // Damage ends the recording of a file; the read itself will report it.
         while let Ok(Some(_)) = stream.next(&mut block) {
             recorder.take(Entry::slice(file.entries(&block, &mut wide)).0);
             if recorder.is_full() {
@@ -129,12 +129,12 @@ pub(crate) fn recorded(files: &[Arc<File>]) -> Result<Schedule> {
     Ok(Schedule::full(recordings))
 }
 
-/// Stretches, in any order, as segments of each core.
+/// Turns stretches, in any order, into segments of each core.
 fn plan(files: &[Arc<File>], mut stretches: Vec<Stretch>, findings: &mut Vec<Finding>) -> Vec<Core> {
     let by_thread: FxHashMap<u64, usize> =
         files.iter().enumerate().map(|(index, file)| (file.header.tid, index)).collect();
     stretches.sort_by_key(|stretch| (stretch.timestamp.get(), stretch.start_instr.get()));
-    // Where each file's stretches begin: clock and processor.
+    // Clock and processor of each file's stretches, by first instruction.
     let mut starts: Vec<BTreeMap<u64, (u64, u64)>> = vec![BTreeMap::new(); files.len()];
     let mut counted = vec![Counted::default(); files.len()];
     let mut falls: Vec<Fall> = vec![Fall::default(); files.len()];
@@ -144,7 +144,7 @@ fn plan(files: &[Arc<File>], mut stretches: Vec<Stretch>, findings: &mut Vec<Fin
         if let Some(before) = fell_from {
             falls[index].add(before, start);
         }
-        // Of two at one instruction the later one goes with it.
+        // If two stretches begin at one instruction, the later one wins.
         starts[index].insert(start, (stretch.timestamp.get(), stretch.cpu.get()));
     }
     let mut cores: BTreeMap<u64, Vec<(u64, Segment)>> = BTreeMap::new();
@@ -153,12 +153,12 @@ fn plan(files: &[Arc<File>], mut stretches: Vec<Stretch>, findings: &mut Vec<Fin
             findings.push(unscheduled(&files[file]));
         }
         findings.extend(falls[file].finding(&files[file]));
-        // The instructions of a thread follow each other, whatever the clock of a broken schedule says: each file is read
-        // forwards, so what would stand before would be lost.
+        // The instructions of a thread stay in order whatever the clock of a broken schedule says: each file is read
+        // forwards, so instructions placed earlier would be lost.
         let mut now = 0;
         let starts: Vec<(u64, (u64, u64))> = starts.into_iter().collect();
         for (i, &(start, (clock, cpu))) in starts.iter().enumerate() {
-            // What stands before the first stretch that is known belongs to it.
+            // Instructions before the first known stretch belong to it.
             let first = if i == 0 { 0 } else { start };
             let end = starts.get(i + 1).map_or(u64::MAX, |(next, _)| *next);
             now = clock.max(now);
@@ -176,7 +176,7 @@ fn plan(files: &[Arc<File>], mut stretches: Vec<Stretch>, findings: &mut Vec<Fin
         .collect()
 }
 
-/// How the stretches of one file count its instructions so far.
+/// Converts the instruction counts of one file's stretches.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counted {
     last: u64,
@@ -184,13 +184,13 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// The first instruction of the file's next stretch, counted from the file's beginning, and the one before if the
-    /// count falls without a reason.
+    /// The first instruction of the file's next stretch, counted from the beginning of the file; also the previous count if
+    /// the counts decrease for no known reason.
     pub(crate) fn start(&mut self, file: &File, stretch: &Stretch) -> (u64, Option<u64>) {
         let start = stretch.start_instr.get();
         let before = std::mem::replace(&mut self.last, start);
         if file.header.version < VERSION_BRANCH_INFO {
-            // Old files count within chunks: a count that falls has passed a border.
+            // Old files count within chunks: where the count decreases, a chunk border was passed.
             self.chunks += u64::from(start < before);
             return (start.saturating_add(self.chunks.saturating_mul(file.header.chunk_instrs)), None);
         }
@@ -198,7 +198,7 @@ impl Counted {
     }
 }
 
-/// Neighbours that go on where the one before ends become one.
+/// Merges segments that continue the one before them.
 fn joined(segments: impl Iterator<Item = Segment>) -> Vec<Segment> {
     let mut joined: Vec<Segment> = Vec::new();
     for segment in segments {
@@ -213,11 +213,11 @@ fn joined(segments: impl Iterator<Item = Segment>) -> Vec<Segment> {
     joined
 }
 
-/// How often the stretches of a thread go back while time advances.
+/// Number of times that the stretches of a thread go back while time advances.
 #[derive(Clone, Copy, Debug, Default)]
 struct Fall {
     count: u64,
-    /// The first: from which instruction to which.
+    /// The first time: the instruction before and after.
     first: (u64, u64),
 }
 
@@ -247,7 +247,7 @@ impl Fall {
     }
 }
 
-/// What to say of stretches of a file that begin after its last instruction.
+/// The finding for stretches of a file that begin after its last instruction.
 fn unreached(file: &File, first_start: u64, instrs: u64, count: u64) -> Finding {
     Finding {
         rule: "drmemtrace/schedule-unreached".into(),
@@ -306,7 +306,7 @@ impl Trace for CoreTrace {
     }
 
     fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>> {
-        // Threads of one process are traced by one tracer.
+        // One tracer traces all threads of a process.
         let version = self.files.iter().map(|file| file.header.version).max().unwrap_or(0);
         let versions = Versions::of(&self.files, vec![version; self.shards.len()]);
         Ok(Box::new(MemrefPrinter::new(self.meta.arch, versions, options)?))

@@ -1,4 +1,4 @@
-//! Reading one core: a reader for each thread that ran there, each at its own place, taking turns.
+//! Reading one core: one reader for each thread that ran there, each with its own position, in turns.
 
 use super::{Core, Segment, unreached};
 use crate::reader::EntryReader;
@@ -13,46 +13,48 @@ use std::ops::Range;
 use std::sync::Arc;
 use zerocopy::IntoBytes;
 
-/// The read of one core.
+/// A read of one core.
 pub(super) struct CoreReader {
     files: Arc<[Arc<File>]>,
     core: Arc<Core>,
     /// Batches end before every N instructions of the core.
     cut_instrs: Option<NonZeroU64>,
     scan: Scan,
-    /// Readers of the threads met so far, by file.
+    /// Readers of the threads so far, by file.
     lanes: FxHashMap<usize, Lane>,
-    /// The current segment.
+    /// Index of the current segment.
     at: usize,
     /// True if the next batch is the first of its segment.
     turned: bool,
-    /// Records and instructions of the core so far.
+    /// Records and instructions of the core before the current batch.
     records: u64,
     instrs: u64,
     /// Records and instructions wanted of the core.
     wanted: (Range<u64>, Range<u64>),
-    /// How many records to read from the first instruction that is wanted, before that is reached.
+    /// Records to read from the first wanted instruction on; `None` once that is reached or if it does not apply.
     most: Option<u64>,
-    /// Clock readings after which records are wanted.
+    /// Range of clock readings whose records are wanted.
     clock: Range<u64>,
-    /// The latest reading on the core: what a thread continues with belongs to it, whatever it read before.
+    /// The latest clock reading on the core. Records that a thread continues with belong to it, whatever the thread read
+    /// before.
     now: u64,
-    /// Whether segments open where their clock does.
+    /// True if spans state the clock reading that a segment begins with.
     opens: bool,
     batch: Batch,
-    /// Indices of the core's own code table.
+    /// Indexes in the core's own code table.
     codes: FxHashMap<Code, u32>,
-    /// Of each file, the first stretch that begins after its end, and how many segments do.
+    /// For each file, the first instruction of the first segment that begins after the file's end, and the number of such
+    /// segments.
     unreached: BTreeMap<usize, (u64, u64)>,
 }
 
-/// A thread's reader, and what its codes are called on the core.
+/// A thread's reader, and a map from its code indexes to those of the core.
 struct Lane {
     reader: EntryReader,
     codes: Vec<u32>,
 }
 
-/// Everything.
+/// A range without limits.
 const ALL: Range<u64> = 0..u64::MAX;
 
 impl CoreReader {
@@ -71,7 +73,7 @@ impl CoreReader {
                     "a trace arranged by core has no limit of records after a skip of time",
                 ));
             }
-            // How many records stand before is not known yet.
+            // The number of records before the window is not known yet.
             Window::Instrs(_) => most = Some(scan.most),
             _ => wanted.0.end = wanted.0.end.min(wanted.0.start.saturating_add(scan.most)),
         }
@@ -80,16 +82,16 @@ impl CoreReader {
             batch: Batch { tables, ..Batch::default() },
             files,
             core,
-            // Ordinals of instructions are the core's, so that is where they cut.
+            // Ordinals of instructions are the core's, so batches are cut here.
             cut_instrs: scan.cut.instrs,
             scan: Scan {
                 window: Window::All,
                 pieces: None,
                 ahead: false,
                 most: u64::MAX,
-                // With windows of time, no batch may reach over a reading.
+                // With windows of time, no batch may span a clock reading.
                 cut: Cut { instrs: None, clock: scan.cut.clock || clock != ALL, ..scan.cut },
-                // The core's table is made of theirs.
+                // The core's table is filled from those of the readers.
                 codes: None,
                 ..scan.clone()
             },
@@ -108,7 +110,7 @@ impl CoreReader {
         })
     }
 
-    /// Makes sure that the segment's thread has a reader, which stands at its start.
+    /// Ensures that the segment's thread has a reader positioned at the segment's start.
     fn open(&mut self, segment: &Segment) -> Result<()> {
         if !self.lanes.contains_key(&segment.file) {
             let file = &self.files[segment.file];
@@ -125,8 +127,7 @@ impl CoreReader {
         Ok(())
     }
 
-    /// How far the segment's reader may go now, in its own records and instructions, and whether what it reads on the
-    /// way is wanted.
+    /// Limits of the segment's reader, in its own records and instructions, and whether the records up to there are wanted.
     fn limits(&self, lane: &Lane, segment: &Segment) -> (u64, u64, bool) {
         let (records, instrs) = &self.wanted;
         let is_wanted = self.records >= records.start && self.instrs >= instrs.start;
@@ -150,7 +151,8 @@ impl CoreReader {
         self.at >= self.core.segments.len() || self.records >= records.end || instrs_over || clock_over
     }
 
-    /// A batch of nothing but what the schedule says and the threads do not have, once, after all others.
+    /// Fills a batch without records, after all others, with the findings about unreached stretches. Returns false if there
+    /// are none.
     fn tell_unreached(&mut self) -> bool {
         if self.at < self.core.segments.len() || self.unreached.is_empty() {
             return false;
@@ -169,7 +171,7 @@ impl CoreReader {
         true
     }
 
-    /// Takes the lane's batch over as one of the core. False if nothing of it is wanted.
+    /// Turns the lane's batch into one of the core. False if none of it is wanted.
     fn take(&mut self, segment: &Segment, is_wanted: bool) -> bool {
         let Some(lane) = self.lanes.get_mut(&segment.file) else { return false };
         let theirs = lane.reader.batch();
@@ -199,7 +201,7 @@ impl CoreReader {
             rows.instr.iter_mut().for_each(|instr| *instr = instr.wrapping_add(instrs));
             rows.code.iter_mut().for_each(rename);
         }
-        // What is wrong with the thread elsewhere is reported with the core that it ran on there.
+        // Damage in other parts of the thread is reported with the core that it ran on there.
         batch.findings.retain(|finding| {
             finding
                 .place
@@ -229,7 +231,7 @@ impl CoreReader {
 }
 
 impl Lane {
-    /// Gives the instructions that are new in the reader's code table an index in the core's.
+    /// Assigns indexes in the core's code table to the instructions that are new in the reader's.
     fn learn(&mut self, table: &mut CodeTable, known: &mut FxHashMap<Code, u32>) {
         let theirs = &self.reader.batch().codes;
         for code in theirs.as_slice().get(self.codes.len()..).unwrap_or(&[]) {
@@ -239,13 +241,13 @@ impl Lane {
     }
 }
 
-/// The entries of a batch whose columns were taken, and whose block was not.
+/// The entries of a batch whose columns were moved out while its block stayed.
 fn theirs_raw<'b>(theirs: &'b Batch, raw: &Range<usize>) -> &'b [Entry] {
     Entry::slice(theirs.block.get(raw.clone()).unwrap_or(&[])).0
 }
 
-/// Puts entries of a thread into the block of a core: after the thread that runs, if the core turns to it, and with a file type
-/// of cores. SPEC: drmemtrace.md#core-sharded-files.
+/// Copies entries of a thread into the block of a core: after entries that name the thread, if the core switches to it, and
+/// with the file type of core-sharded files. SPEC: drmemtrace.md#core-sharded-files.
 fn copy_entries(entries: &[Entry], span: &Span, turns: bool, block: &mut Vec<u8>) {
     block.clear();
     if turns {
@@ -297,7 +299,7 @@ impl Reader for CoreReader {
                     self.at += 1;
                     self.turned = true;
                 } else if is_wanted {
-                    // The window's end, not the segment's.
+                    // The window ended, not the segment.
                     break;
                 }
             }

@@ -1,4 +1,4 @@
-//! Markers: which are visible, and what they teach. SPEC: drmemtrace.md#reading.
+//! Markers: which are visible, and which change the state of the reader. SPEC: drmemtrace.md#reading.
 
 use super::{Interp, Limits, MAX_HEADER_MARKERS, MAX_ORDINAL, Queued, Sink, Stop, WRONG_ORDINAL};
 use crate::header::newer_version;
@@ -33,7 +33,7 @@ impl Interp {
             }
             Marker::TIMESTAMP | Marker::CPU_ID if self.is_repeated(kind, value) => return None,
             Marker::VERSION | Marker::FILETYPE | Marker::CHUNK_INSTR_COUNT => {
-                // One that has to wait for the next batch comes here again, and is learned then.
+                // A marker that has to wait for the next batch is handled again then, and learned at that time.
                 if let Some(stop) = self.blocked(self.tid, limits) {
                     return Some(stop);
                 }
@@ -44,7 +44,7 @@ impl Interp {
         self.show(kind, value, limits, sink)
     }
 
-    /// Hands out a visible marker, or says why not now.
+    /// Passes a visible marker to the sink, or returns the reason why it cannot yet.
     pub(super) fn show<S: Sink>(
         &mut self,
         kind: Marker,
@@ -90,7 +90,7 @@ impl Interp {
         None
     }
 
-    /// Takes in what a header marker says.
+    /// Takes over the value of a header marker.
     fn learn<S: Sink>(&mut self, kind: Marker, value: u64, index: usize, sink: &mut S) {
         match kind {
             Marker::VERSION => self.version = value,
@@ -98,15 +98,15 @@ impl Interp {
             Marker::CHUNK_INSTR_COUNT => self.chunk_instrs = value,
             _ => return,
         }
-        // That of the file's own header was reported when it was opened.
+        // The version in the file's own header was reported when the file was opened.
         if kind == Marker::VERSION && value > NEWEST_VERSION && self.started {
             let what = newer_version(value);
             sink.finding(self, index, "drmemtrace/newer-version", Severity::Warning, what);
         }
     }
 
-    /// The first entry of a chunk repeats how many records were visible before; a clock reading and a processor
-    /// follow that repeat the last ones.
+    /// Handles the first entry of a chunk, which states the number of records before it; a clock reading and a processor
+    /// that only repeat the last ones follow.
     fn record_ordinal<S: Sink>(&mut self, value: u64, index: usize, sink: &mut S) {
         self.repeated.insert(self.tid);
         if self.resync && self.batch_len() == 0 && value < MAX_ORDINAL {
@@ -120,7 +120,7 @@ impl Interp {
         }
     }
 
-    /// True if a clock reading or processor only repeats the last one after a chunk's seam.
+    /// True if a clock reading or processor only repeats the last value from before a chunk's seam.
     fn is_repeated(&mut self, kind: Marker, value: u64) -> bool {
         if self.chunk_instrs == 0 || self.repeated.is_empty() {
             return false;

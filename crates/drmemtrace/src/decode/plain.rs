@@ -1,17 +1,17 @@
-//! The short way for what traces consist of: instructions and data of one thread, told apart without a branch.
+//! The fast path for the bulk of a trace: instructions and data of one thread, classified without branches.
 //!
-//! [`Interp::run`] judges each entry against everything that could wait or change. Nearly all entries need none of that, so a
-//! stretch of them is sorted into places first and a sink then fills column by column.
+//! [`Interp::run`] checks each entry against everything that could be pending or change. Nearly all entries need none of
+//! that, so a run of them is first sorted by kind, and then a sink fills column by column.
 
 use super::{Interp, Limits};
 use crate::record::{Entry, Marker, Type, access_kind};
 use quipu_model::lens::{AccessKind, Accesses};
 
-/// Most entries of one stretch: its entries and places together stay in a level-1 cache.
+/// Maximum number of entries in one run, so that entries and places together stay in the level-1 cache.
 const LENGTH: usize = 512;
 const MASK: usize = LENGTH - 1;
 
-/// What an entry is to the short way, as bits.
+/// Classes of entries on the fast path, as bits.
 mod class {
     /// A load, a store or a prefetch.
     pub(super) const DATA: u8 = 1;
@@ -19,17 +19,17 @@ mod class {
     pub(super) const FETCHED: u8 = 2;
     /// A further iteration of a string loop.
     pub(super) const NO_FETCH: u8 = 4;
-    /// A marker: the short way continues if it only names a branch's target.
+    /// A marker: the fast path continues if it only gives a branch's target.
     pub(super) const MARKER: u8 = 8;
-    /// Takes the branch target that was named.
+    /// Uses the branch target that was given before.
     pub(super) const INDIRECT: u8 = 16;
-    /// Needs the long way.
+    /// Needs the slow path.
     pub(super) const LONG: u8 = 32;
 }
 
-/// Class by type, and what kind of access it is if it is one; the last stands for all types that are unknown.
+/// Class and kind of access by type; the last element stands for all unknown types.
 ///
-/// PERF: of a table of 64 the compiler would make a chain of bit tests.
+/// PERF: from a table of 64 the compiler would make a chain of bit tests.
 const CLASSES: [(u8, AccessKind); 128] = {
     let mut classes = [(0, AccessKind::Fetch); 128];
     let mut kind = 0;
@@ -53,16 +53,16 @@ const CLASSES: [(u8, AccessKind); 128] = {
     classes
 };
 
-/// Where an instruction of the stretch is.
+/// Position of an instruction in the run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Place {
-    /// Which entry of the stretch.
+    /// Index of its entry in the run.
     pub entry: u16,
-    /// Which record of the stretch.
+    /// Index of its record in the run.
     pub record: u16,
 }
 
-/// A stretch of plain entries, sorted. Kept between stretches for its memory only.
+/// A run of plain entries, sorted by kind. It is kept between runs for its memory only.
 #[derive(Debug)]
 pub struct Stretch {
     ats: [u32; LENGTH],
@@ -103,8 +103,8 @@ impl Default for Stretch {
 }
 
 impl Stretch {
-    /// Sorts the entries at the front of `entries` that are plain and within `limits`, and returns how many those are. 0
-    /// where the next record is not `cx`'s to hand out just like that.
+    /// Sorts the entries at the front of `entries` that are plain and within `limits`, and returns their number; 0 if the
+    /// state of `cx` does not allow the fast path for the next record.
     ///
     /// With `FETCHES`, fetched instructions are among the accesses; without `INSTRS`, no places of instructions are kept.
     pub fn sort<const FETCHES: bool, const INSTRS: bool>(
@@ -129,7 +129,7 @@ impl Stretch {
             let (class, kind) = CLASSES[usize::from(entry.kind().0).min(CLASSES.len() - 1)];
             let (addr, size) = (entry.addr.get(), entry.size.get());
             let is_instr = class & (class::FETCHED | class::NO_FETCH) != 0;
-            // Without a length an instruction only names itself for the data after it.
+            // Without a length, an instruction only names itself for the data after it.
             if class & (class::LONG | class::MARKER) != 0 || is_instr && size == 0 {
                 if class & class::MARKER == 0 || size != Marker::BRANCH_TARGET.0 {
                     break;
@@ -140,7 +140,7 @@ impl Stretch {
             }
             pc = if is_instr { addr } else { pc };
             last = if is_instr { Some(n_entries) } else { last };
-            // The masks change nothing: no more rows are kept than entries looked at. They spare a test each.
+            // The masks change nothing, as no more rows are kept than entries are read, but save a bounds check each.
             let row = n_accesses & MASK;
             self.ats[row] = first + u32::from(n_records);
             self.addrs[row] = addr;
@@ -176,19 +176,19 @@ impl Stretch {
         }
     }
 
-    /// Where the instructions are, in order, further iterations of string loops among them.
+    /// Positions of the instructions, in order, including further iterations of string loops.
     pub fn instrs(&self) -> &[Place] {
         &self.instrs[..self.n_instrs]
     }
 
-    /// Where each instruction goes, if it is an indirect branch whose target is recorded, else 0.
+    /// Target of each instruction, if it is an indirect branch with a recorded target, else 0.
     pub fn targets(&self) -> &[u64] {
         &self.targets[..self.n_instrs]
     }
 }
 
 impl Interp {
-    /// Counts the stretch that was sorted last, whose first entry is the first of `entries`.
+    /// Counts the run that was sorted last; its first entry is the first of `entries`.
     pub fn took(&mut self, stretch: &Stretch, entries: &[Entry]) {
         self.records += stretch.n_records as u64;
         self.instrs += stretch.n_fetched as u64;

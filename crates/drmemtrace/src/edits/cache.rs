@@ -1,9 +1,9 @@
-//! Small caches that stand before a trace: what hits them is left out (spec 17, spec 6.11).
+//! Small caches in front of a trace: accesses that hit them are left out (spec 17, spec 6.11).
 
 use crate::record::{Entry, Marker, Type};
 use quipu_model::{Error, Result};
 
-/// Bytes of a line, as DynamoRIO has it.
+/// Size of a line as a power of two, as in DynamoRIO: 64 bytes.
 const LINE_SHIFT: u32 = 6;
 
 /// A direct-mapped cache.
@@ -14,13 +14,13 @@ pub struct DirectMapped {
 }
 
 impl DirectMapped {
-    /// The largest cache, in bytes.
+    /// Size of the largest cache, in bytes.
     pub const MAX_BYTES: u64 = 1 << 30;
 
     /// An empty cache of this many bytes, in lines of 64.
     ///
     /// # Errors
-    /// `Usage` if that is no power of two of at least 64, or too many.
+    /// `Usage` if that is not a power of two from 64 to [`DirectMapped::MAX_BYTES`].
     pub fn new(bytes: u64) -> Result<DirectMapped> {
         if !bytes.is_power_of_two() || !(1 << LINE_SHIFT..=DirectMapped::MAX_BYTES).contains(&bytes) {
             return Err(Error::usage(format!(
@@ -32,18 +32,18 @@ impl DirectMapped {
         Ok(DirectMapped { tags: vec![u64::MAX; n_lines as usize], mask: n_lines - 1 })
     }
 
-    /// Looks a line up and puts it in; true if it was there.
+    /// Looks a line up and inserts it; true if it was there.
     fn hits(&mut self, line: u64) -> bool {
         let slot = &mut self.tags[(line & self.mask) as usize]; // The mask has as many bits as there are slots.
         std::mem::replace(slot, line) == line
     }
 
-    /// Touches all lines of an access; true if the last of them was there. `None` for an access without a size, which
+    /// Touches all lines of an access; true if the last of them was present. `None` for an access without a size, which
     /// touches none.
     fn touch(&mut self, addr: u64, bytes: u16) -> Option<bool> {
         let last = addr.wrapping_add(u64::from(bytes.checked_sub(1)?));
         let (first, last) = (addr >> LINE_SHIFT, last >> LINE_SHIFT);
-        // At the end of the address space an access wraps round: it has two lines, like any that crosses one border.
+        // At the end of the address space an access wraps around: it has two lines, like any that crosses one border.
         let lines = if first <= last { first..=last } else { last..=last };
         let mut hit = false;
         for line in lines {
@@ -53,16 +53,16 @@ impl DirectMapped {
     }
 }
 
-/// Leaves out loads, stores and prefetches that hit.
+/// A data cache: loads, stores and prefetches that hit are left out.
 #[derive(Clone, Debug)]
 pub struct DataCache {
     cache: DirectMapped,
-    /// QUIRK: an access without a size goes the way of the one before it.
+    /// QUIRK: an access without a size has the outcome of the one before it.
     hit: bool,
 }
 
 impl DataCache {
-    /// A cache of this many bytes.
+    /// An empty cache of this many bytes.
     ///
     /// # Errors
     /// As [`DirectMapped::new`].
@@ -70,7 +70,7 @@ impl DataCache {
         Ok(DataCache { cache: DirectMapped::new(bytes)?, hit: false })
     }
 
-    /// True if the entry stays.
+    /// True if the entry is kept.
     pub(super) fn keeps(&mut self, entry: &Entry) -> bool {
         let kind = entry.kind();
         if !(kind == Type::READ || kind == Type::WRITE || kind.is_prefetch()) {
@@ -83,22 +83,22 @@ impl DataCache {
     }
 }
 
-/// Leaves out instructions that hit, and counts them all.
+/// An instruction cache: instructions that hit are left out, and all are counted.
 ///
-/// What is left is a trace as a tracer with such a filter writes it: conditional branches without their outcome, no
-/// targets, an entry of size 0 that names the instruction where data stays whose instruction does not, and markers that
-/// count what was executed: 0 after the first processor, and before each later clock reading and each exit.
+/// The result is a trace as a tracer with such a filter writes it: conditional branches without their outcome, no targets,
+/// an entry of size 0 that names the instruction where data is kept but its instruction is not, and markers with the number
+/// of executed instructions: 0 after the first processor, and before each later clock reading and each exit.
 #[derive(Clone, Debug)]
 pub struct InstrCache {
     cache: DirectMapped,
     n_executed: u64,
-    /// The instruction that was left out last, as long as no data named it.
+    /// The instruction that was left out last, until an entry for its data names it.
     unnamed: Option<Entry>,
     has_begun: bool,
 }
 
 impl InstrCache {
-    /// A cache of this many bytes.
+    /// An empty cache of this many bytes.
     ///
     /// # Errors
     /// As [`DirectMapped::new`].
@@ -107,7 +107,8 @@ impl InstrCache {
         Ok(InstrCache { cache, n_executed: 0, unnamed: None, has_begun: false })
     }
 
-    /// True if the entry stays; what has to stand before it goes to `before`, if `stays_otherwise`.
+    /// True if the entry is kept; entries that must precede it are added to `before`. `stays_otherwise`: the other filters
+    /// keep it, so it may need an entry that names its instruction.
     pub(super) fn keeps(
         &mut self,
         entry: &mut Entry,
@@ -144,8 +145,8 @@ impl InstrCache {
         true
     }
 
-    /// Counts on after the end of filtering: the file type asks for a count in each thread, also in those that were not
-    /// filtered any more, where it stands before the exit.
+    /// Continues the count after the end of filtering: the file type requires a count in each thread, also in those that
+    /// were not filtered any more; there it precedes the exit.
     pub(super) fn last_count(&mut self, entry: &Entry) -> Option<Entry> {
         let kind = entry.kind();
         let is_executed = kind.is_any_instr() && entry.size.get() > 0 && kind != Type::INSTR_NO_FETCH;
@@ -153,7 +154,7 @@ impl InstrCache {
         (kind == Type::THREAD_EXIT).then(|| Entry::marker(Marker::INSTRUCTION_COUNT, self.n_executed))
     }
 
-    /// The count that follows the first processor, once that is written.
+    /// The count that follows the first processor, once that is written; `None` afterwards.
     pub(super) fn first_count(&mut self) -> Option<Entry> {
         let is_first = !std::mem::replace(&mut self.has_begun, true);
         is_first.then(|| Entry::marker(Marker::INSTRUCTION_COUNT, 0))

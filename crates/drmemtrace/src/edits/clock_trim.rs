@@ -1,10 +1,10 @@
-//! DynamoRIO's way to trim: what is dropped is decided anew at each clock reading (spec 17).
+//! Trimming as DynamoRIO does it: each clock reading decides whether the following entries are kept (spec 17).
 
 use crate::record::{Entry, Marker, Type};
 use crate::write::At;
 use quipu_model::{Error, Result};
 
-/// What is compared with the limits.
+/// The quantity that is compared with the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockUnit {
     /// The clock reading: kept from `first` to `last`.
@@ -13,7 +13,7 @@ pub enum ClockUnit {
     Instrs,
 }
 
-/// Limits of what is kept, per file.
+/// Limits of the entries that are kept, per file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockTrim {
     unit: ClockUnit,
@@ -21,7 +21,7 @@ pub struct ClockTrim {
     last: u64,
 }
 
-/// The limits at work on one file.
+/// State of trimming one file.
 #[derive(Clone, Debug)]
 pub(super) struct ClockTrimming {
     trim: ClockTrim,
@@ -31,10 +31,10 @@ pub(super) struct ClockTrimming {
 }
 
 impl ClockTrim {
-    /// Keeps what lies between the limits.
+    /// Keeps the entries between the limits.
     ///
     /// # Errors
-    /// `Usage` if nothing can lie there.
+    /// `Usage` if `first` is greater than `last`.
     pub fn new(unit: ClockUnit, first: u64, last: u64) -> Result<ClockTrim> {
         if first > last {
             return Err(Error::usage(format!("the limits of the trim leave nothing: `{first}` to `{last}`")));
@@ -48,7 +48,7 @@ impl ClockTrim {
 }
 
 impl ClockTrimming {
-    /// True if the entry stays. `fault` is set if the trace has several windows, which cannot be trimmed in this way.
+    /// True if the entry is kept. `fault` is set if the trace has several windows, which cannot be trimmed in this way.
     pub(super) fn keeps(&mut self, entry: &Entry, at: &At, fault: &mut Option<Error>) -> bool {
         let kind = entry.kind();
         if entry.is_marker(Marker::TIMESTAMP) {

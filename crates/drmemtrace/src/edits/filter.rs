@@ -1,7 +1,7 @@
-//! Kinds of records, chosen or left out, in the order in which DynamoRIO applies its filters (spec 17).
+//! Filters that keep or drop kinds of records, in the order in which DynamoRIO applies its filters (spec 17).
 //!
-//! Every filter sees every entry, and one stays if no filter leaves it out. An instruction takes its data along only if
-//! that is left out too: a filter of types that drops instructions leaves data that names none.
+//! Every filter sees every entry, and an entry is kept if no filter drops it. Dropping an instruction does not drop its
+//! data: a filter of types that drops instructions leaves data without an instruction.
 
 use super::cache::{DataCache, InstrCache};
 use super::clock_trim::{ClockTrim, ClockTrimming};
@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// What kernel code is left out.
+/// Kernel code that is left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KernelCode {
     /// None.
@@ -26,51 +26,52 @@ pub enum KernelCode {
     DropButSyscalls,
 }
 
-/// What a filter leaves out, and what it changes. The default does nothing.
+/// Entries that a filter drops or changes. The default does nothing.
 #[derive(Clone, Debug, Default)]
 pub struct FilterSpec {
-    /// Filters end, and everything stays, from the first clock reading that is not below this; where there is none, with
-    /// the file.
+    /// Filtering ends at the first clock reading that is not below this, and everything is kept from there on; without such
+    /// a reading it ends with the file.
     pub stop_timestamp: Option<u64>,
-    /// Bytes of a data cache: loads, stores and prefetches that hit it are left out.
+    /// Size of a data cache in bytes: loads, stores and prefetches that hit it are left out.
     pub data_cache_bytes: Option<u64>,
-    /// Bytes of an instruction cache: instructions that hit it are left out, and counted.
+    /// Size of an instruction cache in bytes: instructions that hit it are left out, and counted.
     pub instr_cache_bytes: Option<u64>,
     /// Entry types that are left out.
     pub drop_types: FxHashSet<u16>,
     /// Kinds of markers that are left out.
     pub drop_markers: FxHashSet<u16>,
-    /// The only kinds of markers that stay, but for those that every trace needs; `None` for all.
+    /// The only kinds of markers that are kept, besides those that every trace needs; `None` for all.
     pub keep_markers: Option<FxHashSet<u16>>,
-    /// The only addresses whose accesses stay; empty for all.
+    /// The only addresses whose accesses are kept; empty for all.
     pub addrs: Vec<RangeInclusive<u64>>,
-    /// DynamoRIO's way to trim.
+    /// Trims as DynamoRIO does.
     pub trim: Option<ClockTrim>,
-    /// Encodings become synthetic ones, which keep dependencies only.
+    /// True if encodings are replaced by synthetic ones, which only keep dependencies.
     pub to_regdeps: bool,
-    /// Encodings are left out.
+    /// True if encodings are left out.
     pub drop_encodings: bool,
-    /// Data records are left out, as if the tracer had recorded instructions only.
+    /// True if data records are left out, as if the tracer had recorded instructions only.
     pub instr_only: bool,
-    /// The only functions whose markers stay; `None` for all.
+    /// The only functions whose markers are kept; `None` for all.
     pub keep_functions: Option<FxHashSet<u64>>,
-    /// Values that all markers of a kind get.
+    /// New values of all markers of a kind, by kind.
     pub marker_values: FxHashMap<u16, u64>,
     /// Kernel code that is left out.
     pub kernel: KernelCode,
-    /// New names of threads.
+    /// New ids of threads, by old id.
     pub rename_threads: FxHashMap<u64, u64>,
-    /// Entries are laid out as by DynamoRIO's filter: where chunks end, and where branch targets stand.
+    /// True if entries are laid out as by DynamoRIO's filter: where chunks end, and where branch targets stand.
     pub original_layout: bool,
 }
 
-/// Traced calls of this function are the only ones that published REGDEPS traces tell of: system call 202, futex.
+/// The only function whose calls are kept in published `REGDEPS` traces: system call 202, futex.
 const FUTEX: u64 = (1 << 32) + 202;
 
 impl FilterSpec {
-    /// Asks for synthetic encodings as they are published (spec 12): processors become unknown, and markers of system
-    /// calls, signals and functions but futex are left out, and with the markers around it all kernel code, which would
-    /// stand in the flow of the program. Values and functions that are asked for already stay so.
+    /// Selects synthetic encodings in the form in which traces are published (spec 12): processors become unknown, and the
+    /// markers of system calls, signals and functions other than futex are left out. With the markers around it, all kernel
+    /// code is left out, as it would appear in the flow of the program. Values and functions that were selected before stay
+    /// selected.
     pub fn publish_regdeps(&mut self) {
         self.to_regdeps = true;
         self.kernel = KernelCode::Drop;
@@ -93,12 +94,12 @@ impl FilterSpec {
     }
 }
 
-/// A filter at work on one file.
+/// State of filtering one file.
 #[derive(Debug)]
 pub struct Filter {
     spec: Arc<FilterSpec>,
     is_active: bool,
-    /// Bit by bit, the types that are left out.
+    /// The dropped types as a bit set.
     drop_types: u64,
     data_cache: Option<DataCache>,
     instr_cache: Option<InstrCache>,
@@ -106,17 +107,17 @@ pub struct Filter {
     encoder: Option<Encoder>,
     filetype: FileType,
     regions: Regions,
-    /// The markers of the function named last are left out.
+    /// True if markers of the latest function are left out.
     in_dropped_function: bool,
-    /// The first processor was met, and the instruction count that follows it is due.
+    /// True if the first processor was read and the instruction count after it was not written yet.
     count_is_due: bool,
-    /// Threads take turns in the file, so that it continues after the end of one.
+    /// True if threads take turns in the file, so that it continues after the end of one.
     has_turns: bool,
     fault: Option<Error>,
 }
 
-/// Markers without which a trace is none, or it cannot be told how its instructions follow each other; choosing markers to
-/// keep does not leave them out.
+/// Markers that a valid trace needs, or that show how its instructions follow each other; a choice of markers to keep does
+/// not drop them.
 const NEEDED_MARKERS: [Marker; 22] = [
     Marker::TIMESTAMP,
     Marker::CPU_ID,
@@ -143,11 +144,11 @@ const NEEDED_MARKERS: [Marker; 22] = [
 ];
 
 impl Filter {
-    /// Makes a filter for one file, whose header says `filetype`.
+    /// Makes a filter for one file with this file type in its header.
     ///
     /// # Errors
-    /// `Usage` for impossible sizes of caches, `Unsupported` if encodings cannot be made into synthetic ones, or if nothing
-    /// would tell that instructions are left out, or that filtering ends.
+    /// `Usage` for impossible cache sizes; `Unsupported` if encodings cannot be made synthetic, or if the trace has no file
+    /// type to state that instructions are left out or that filtering ends.
     pub fn new(spec: Arc<FilterSpec>, filetype: FileType) -> Result<Filter> {
         let is_told_there = spec.drops_instrs() || spec.stop_timestamp.is_some();
         if is_told_there && filetype == FileType::default() && !spec.original_layout {
@@ -156,7 +157,7 @@ impl Filter {
                  ends; those of version 1 have none",
             ));
         }
-        // Synthetic encodings stay what they are.
+        // Synthetic encodings stay as they are.
         let is_wanted = spec.to_regdeps && !filetype.any(FileType::ARCH_REGDEPS);
         let encoder = if is_wanted { Some(encoder(filetype)?) } else { None };
         Ok(Filter {
@@ -180,25 +181,24 @@ impl Filter {
         })
     }
 
-    /// Takes it that threads take turns in the file, as they do in those of cores anyway.
+    /// Sets that threads take turns in the file, as they always do in files of cores.
     pub fn with_turns(mut self, has_turns: bool) -> Filter {
         self.has_turns |= has_turns;
         self
     }
 
-    /// True if filters have to end with the file, because none of its clock readings has ended them. DynamoRIO does
-    /// not tell of that end.
+    /// True if filtering has to end with the file, because no clock reading has ended it. DynamoRIO does not mark that end.
     fn must_end(&self) -> bool {
         self.is_active && self.spec.stop_timestamp.is_some() && !self.spec.original_layout
     }
 
-    /// Ends all filters.
+    /// Ends all filters, with a marker.
     fn stop(&mut self, before: &mut Vec<Entry>) {
         self.is_active = false;
         before.push(Entry::marker(Marker::FILTER_ENDPOINT, 0));
     }
 
-    /// True if the markers or types leave the entry.
+    /// True if the filters of markers and types keep the entry.
     fn keeps_kind(&self, entry: &Entry) -> bool {
         let kind = entry.kind();
         let is_dropped = kind.0 < 64 && self.drop_types >> kind.0 & 1 == 1;
@@ -212,8 +212,8 @@ impl Filter {
     }
 
     fn keeps_marker(&self, marker: Marker) -> bool {
-        // Kernel code of a system call stands after the call's number, and where filtering ends, numbers have to be
-        // everywhere if they are anywhere.
+        // Kernel code of a system call follows the call's number, and where filtering ends, numbers have to be everywhere if
+        // they are anywhere.
         let is_counted_on = || {
             let has_code =
                 self.filetype.any(FileType::KERNEL_SYSCALLS) && self.spec.kernel != KernelCode::Drop;
@@ -255,7 +255,7 @@ impl Filter {
         }
     }
 
-    /// The filters in DynamoRIO's order, ours among them. All of them see the entry.
+    /// Applies the filters in DynamoRIO's order, together with our own. Every filter sees the entry.
     fn stays(&mut self, entry: &mut Entry, at: &At) -> bool {
         let mut stays = self.data_cache.as_mut().is_none_or(|cache| cache.keeps(entry));
         stays &= self.keeps_kind(entry);
@@ -289,7 +289,7 @@ impl Filter {
 impl EntryEdit for Filter {
     fn judge(&mut self, entry: &mut Entry, at: &At, before: &mut Vec<Entry>) -> bool {
         if entry.is_marker(Marker::CORE_WAIT) {
-            // Only a core that waits right now has it.
+            // Only a core that waits at this moment has it.
             return false;
         }
         if let Some(stop) = self.spec.stop_timestamp.filter(|_| self.is_active)
@@ -302,7 +302,7 @@ impl EntryEdit for Filter {
             self.rename(entry);
         }
         if !self.is_active {
-            // A source that was filtered itself continues with counts of its own.
+            // A source that was already filtered continues with its own counts.
             let cache = self.instr_cache.as_mut().filter(|_| !self.filetype.is_ifiltered());
             before.extend(cache.and_then(|cache| cache.last_count(entry)));
             return true;
@@ -357,7 +357,7 @@ impl EntryEdit for Filter {
         if spec.drops_instrs() {
             bits |= FileType::IFILTERED.0;
         }
-        // Prefetches and flushes are data of their instructions, too; DynamoRIO does not say that they are missing.
+        // Prefetches and flushes are data of their instructions, too; DynamoRIO does not mark them as missing.
         let is_told =
             |kind| kind == Type::READ || kind == Type::WRITE || !spec.original_layout && is_data(kind);
         let drops_data = spec.drop_types.iter().any(|kind| is_told(Type(*kind)));
@@ -370,7 +370,7 @@ impl EntryEdit for Filter {
         if self.drops_encodings() && spec.stop_timestamp.is_none() {
             bits &= !FileType::ENCODINGS.0;
         }
-        // DynamoRIO leaves these bits, and so do traces that are published.
+        // DynamoRIO keeps these bits, and so do published traces.
         if !spec.original_layout && !spec.to_regdeps && spec.stop_timestamp.is_none() {
             for (marker, bit) in [
                 (Marker::SYSCALL, FileType::SYSCALL_NUMBERS),
@@ -414,7 +414,7 @@ impl Filter {
         self.is_active && (spec.drop_encodings || spec.drop_types.contains(&Type::ENCODING.0))
     }
 
-    /// The file-type bits of the file as it was read.
+    /// The file-type bits of the file before filtering.
     pub fn source_filetype(&self) -> FileType {
         self.filetype
     }
@@ -439,7 +439,7 @@ fn encoder(filetype: FileType) -> Result<Encoder> {
     })
 }
 
-/// Replaces the pieces of an encoding by those of the synthetic one. What cannot be decoded becomes one without any
+/// Replaces the pieces of an encoding by those of the synthetic one. An encoding that cannot be decoded becomes one without
 /// registers.
 fn recode(encoder: &mut Encoder, instr: &Entry, pieces: &mut Vec<Entry>) {
     let mut bytes = Vec::with_capacity(16);

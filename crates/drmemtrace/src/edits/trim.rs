@@ -1,23 +1,23 @@
-//! Parts of a trace: a number of records or instructions from here on, or what lies between two times.
+//! Parts of a trace: ranges of records, instructions or clock readings.
 //!
-//! A part begins and ends right before an instruction that is no kernel code, so that each instruction keeps its data and
-//! its markers, and each system call its kernel code. Where a part begins in the middle, a clock reading and a processor
-//! stand first, those that held there; where there are several parts, a window id between the two numbers them, which
-//! tells everyone that the flow of control is broken on purpose (spec 18.5). Of several parts none ends with a branch: it
-//! continues to the next instruction that is none, because a branch is followed by its successor (spec 6.2).
+//! A part begins and ends right before an instruction outside kernel code, so that each instruction keeps its data and its
+//! markers, and each system call its kernel code. A part that begins in the middle starts with the clock reading and
+//! processor that were valid there. If there are several parts, a window id between the two numbers them and shows readers
+//! that the flow of control is broken on purpose (spec 18.5). With several parts, none ends with a branch: it continues to
+//! the next instruction that is not a branch, because a branch is followed by its successor (spec 6.2).
 //!
-//! In a file of a core a part also ends where the core turns to another thread or has rested: what comes then may be of
-//! a much later time, when the thread comes back from other cores.
+//! In a file of a core, a part also ends where the core switches to another thread or was idle: the next records may be from
+//! much later, when the thread comes back from other cores.
 
 use crate::kernel::Regions;
 use crate::record::{Entry, FileType, Marker, Type};
 use crate::write::{At, EntryEdit};
 use std::ops::Range;
 
-/// What ranges count.
+/// Unit of the ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
-    /// Records that tools see, from 0.
+    /// Visible records, from 0.
     Records,
     /// Instructions, from 0.
     Instrs,
@@ -32,30 +32,30 @@ pub struct Trim {
     /// Ascending, without overlaps, each with the number of its window.
     parts: Vec<(Range<u64>, u64)>,
     has_windows: bool,
-    /// Parts that are over.
+    /// Number of parts that have ended.
     n_behind: usize,
-    /// True in a part.
+    /// True inside a part.
     is_inside: bool,
-    /// The part that is being read, if it was told.
+    /// The part being read, if its beginning was written already.
     told: Option<usize>,
     regions: Regions,
     has_begun: bool,
     window: Option<u64>,
     /// True until the first clock reading.
     in_header: bool,
-    /// The instruction before was a branch that stays.
+    /// True if the instruction before was a branch that is kept.
     is_behind_branch: bool,
-    /// The file is a core's.
+    /// True if the file is a core's.
     is_of_core: bool,
-    /// The core has rested, or turned to a thread, since the last record.
+    /// True if the core was idle, or switched to another thread, since the last record.
     has_turned: bool,
-    /// The next processor that stays is the first, where a window begins with the trace.
+    /// True if the next processor that is kept is the first, for a window that begins with the trace.
     is_first_cpu: bool,
 }
 
 impl Trim {
-    /// Keeps these parts. If there are several, each is a window numbered by its place in the list, though nothing may
-    /// be left of some in this file; parts that overlap or touch are one window, with the lowest of their numbers.
+    /// Keeps these parts. If there are several, each is a window numbered by its place in the list, even if this file has
+    /// nothing of it; parts that overlap or touch are one window, with the lowest of their numbers.
     pub fn new(unit: Position, parts: Vec<Range<u64>>) -> Trim {
         let has_windows = parts.len() > 1;
         let mut parts: Vec<(Range<u64>, u64)> = parts.into_iter().zip(0..).collect();
@@ -90,7 +90,7 @@ impl Trim {
     }
 
     fn is_wanted(&mut self, position: u64) -> bool {
-        // The largest number is no end: cores that never ran have it as their clock.
+        // `u64::MAX` is no end: cores that never ran have it as their clock.
         let is_past = |part: &Range<u64>| part.end <= position && part.end != u64::MAX;
         while self.parts.get(self.n_behind).is_some_and(|(part, _)| is_past(part)) {
             self.n_behind += 1;
@@ -98,25 +98,26 @@ impl Trim {
         self.parts.get(self.n_behind).is_some_and(|(part, _)| part.start <= position)
     }
 
-    /// The number of the window that is being read, if we number them, else the trace's own.
+    /// The number of the current window: our own if windows are numbered here, else that of the trace.
     fn window_here(&self) -> Option<u64> {
         if self.has_windows { self.parts.get(self.n_behind).map(|(_, window)| *window) } else { self.window }
     }
 
-    /// An instruction may begin or end a part.
+    /// Handles an instruction, at which a part may begin or end.
     fn at_instr(&mut self, at: &At, before: &mut Vec<Entry>) {
         self.has_turned = false;
         let position = self.position(at);
         let is_wanted = self.is_wanted(position);
         if self.has_windows && self.is_inside && self.is_behind_branch {
-            // Between a branch and its successor no clock may stand: the part continues until it ends after something else.
+            // No clock reading may stand between a branch and its successor: the part continues until it ends after another
+            // instruction.
             if is_wanted {
                 self.told = Some(self.n_behind);
             }
             return;
         }
         self.is_inside = is_wanted;
-        // What stands before the first instruction is decided with it, and was kept if the part begins there.
+        // Entries before the first instruction are decided together with it, and were kept if the part begins there.
         let is_new = self.is_inside && self.told != Some(self.n_behind);
         if is_new {
             self.is_first_cpu = false;
@@ -135,7 +136,7 @@ impl Trim {
         }
     }
 
-    /// A marker may end a part that is over where a core turns.
+    /// Handles a marker, which may end a part that is over where a core switches.
     fn at_marker(&mut self, kind: Marker, at: &At) {
         let goes_on = self.has_windows && self.is_behind_branch;
         if std::mem::take(&mut self.has_turned) && self.is_inside && !goes_on {
@@ -145,7 +146,7 @@ impl Trim {
         self.has_turned = self.is_of_core && matches!(kind, Marker::CORE_IDLE | Marker::CORE_WAIT);
     }
 
-    /// The first clock reading ends the header: what follows belongs to the first instruction, if that is wanted.
+    /// Ends the header at the first clock reading: the following entries belong to the first instruction, if that is wanted.
     fn begin(&mut self, timestamp: u64) {
         self.in_header = false;
         let position = if self.unit == Position::Clock { timestamp } else { 0 };
@@ -190,14 +191,14 @@ impl EntryEdit for Trim {
             Marker::TIMESTAMP if self.in_header => self.begin(entry.addr.get()),
             Marker::WINDOW_ID => {
                 self.window = Some(entry.addr.get());
-                // Our own numbers take their place.
+                // Our own numbers replace them.
                 return self.is_inside && !self.has_windows;
             }
             Marker::CPU_ID if self.is_first_cpu && self.is_inside && self.has_windows => {
                 self.is_first_cpu = false;
                 before.extend(self.window_here().map(|value| Entry::marker(Marker::WINDOW_ID, value)));
             }
-            // What a trace says of itself, and how many instructions a filter has seen, holds for all of it.
+            // The properties of a trace, and the number of instructions that a filter has seen, hold for all of it.
             Marker::VERSION
             | Marker::CACHE_LINE_SIZE
             | Marker::PAGE_SIZE

@@ -1,4 +1,4 @@
-//! Columns of a stretch of plain entries, one after the other.
+//! Appends columns for a run of plain entries, one column after the other.
 
 use super::{Filling, class, taken};
 use crate::decode::{Interp, Limits, Place, Stretch};
@@ -7,8 +7,8 @@ use quipu_model::Columns;
 use quipu_model::lens::{NO_CODE, instr_flags};
 
 impl Filling<'_> {
-    /// Appends the columns asked for of the plain entries at the front of `entries`, counts them, and returns how many
-    /// entries that were.
+    /// Appends the requested columns of the plain entries at the front of `entries`, counts these entries, and returns their
+    /// number.
     pub(super) fn fill_stretch(
         &mut self,
         stretch: &mut Stretch,
@@ -30,7 +30,7 @@ impl Filling<'_> {
         if columns.has(Columns::INSTR_CODE)
             && let Some(end) = self.codes(cx, stretch.instrs(), entries)
         {
-            // What has no encoding and should have goes the long way, which tells.
+            // An instruction without the encoding that it should have takes the slow path, which reports it.
             n = sort(stretch, cx, &entries[..end], limits);
             if n == 0 {
                 return 0;
@@ -64,8 +64,8 @@ impl Filling<'_> {
         n
     }
 
-    /// Appends the code of each instruction. Ends before one that should have an encoding and was never given one, and
-    /// returns which entry that is.
+    /// Appends the code of each instruction. Stops before one that should have an encoding and was never given one, and
+    /// returns the index of its entry.
     fn codes(&mut self, cx: &Interp, instrs: &[Place], entries: &[Entry]) -> Option<usize> {
         let must_know = cx.filetype.any(FileType::ENCODINGS)
             && !cx.filetype.any(FileType::CORE_SHARDED.or(FileType::KERNEL_SYSCALL_TRACE_TEMPLATES));
@@ -90,7 +90,7 @@ mod tests {
     use quipu_model::{Batch, Columns};
     use quipu_testkit::Rng;
 
-    /// Entries as they come, and now and then one of any type.
+    /// A typical mix of entries, with an entry of a random type now and then.
     fn entries(rng: &mut Rng, n: usize) -> Vec<Entry> {
         let mut entries = vec![
             Entry::new(Type::HEADER, 0, 7),
@@ -120,7 +120,7 @@ mod tests {
         entries
     }
 
-    /// All that comes out of `entries`, batch by batch, as text; `buffer_bytes` chooses the way.
+    /// All output for `entries`, batch by batch, as text; `buffer_bytes` selects the fast or slow path.
     fn read(entries: &[Entry], columns: Columns, limits: &Limits, buffer_bytes: usize) -> Vec<String> {
         let mut interp = Interp::new();
         let (mut fill, mut batch) = (Fill::new(columns, false, buffer_bytes), Batch::default());

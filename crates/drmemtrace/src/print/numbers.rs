@@ -1,4 +1,4 @@
-//! Numbers as text, and the columns in front of each line. PERF: printing is most of what viewing costs.
+//! Numbers as text, and the columns in front of each line. PERF: printing is most of the cost of viewing.
 
 use crate::record::IDLE_THREAD;
 use quipu_model::{Paint, ThreadId};
@@ -9,12 +9,12 @@ pub(super) struct Prefix {
     instr: Ordinal,
     tid: u64,
     thread: [u8; THREAD_WIDTH],
-    /// What of the thread's text does not fit into its column.
+    /// The part of the thread's text that does not fit into its column.
     rest: Vec<u8>,
 }
 
 impl Prefix {
-    /// Nothing printed yet.
+    /// The state before the first line.
     pub(super) fn new() -> Prefix {
         let mut prefix = Prefix {
             record: Ordinal::new(),
@@ -56,7 +56,7 @@ impl Prefix {
     fn set_thread(&mut self, tid: u64) {
         self.tid = tid;
         let text = thread_text(tid);
-        // The text fills its column at least.
+        // The text is at least as long as its column.
         if let Some((column, rest)) = text.split_first_chunk() {
             self.thread = *column;
             self.rest = rest.to_vec();
@@ -64,7 +64,7 @@ impl Prefix {
     }
 }
 
-/// Appends bytes, some of them to be filled in. PERF: room is looked for once, for all of them.
+/// Appends bytes and lets `fill` change them. PERF: capacity is checked once for all of them.
 #[inline(always)]
 pub(super) fn append<const N: usize>(out: &mut Vec<u8>, bytes: [u8; N], fill: impl FnOnce(&mut [u8; N])) {
     out.extend_from_slice(&bytes);
@@ -73,7 +73,7 @@ pub(super) fn append<const N: usize>(out: &mut Vec<u8>, bytes: [u8; N], fill: im
     }
 }
 
-/// Appends what switches a colour, which is nothing for most outputs.
+/// Appends the code that switches a colour, which is empty for most outputs.
 #[inline]
 pub(super) fn push_paint(code: &str, out: &mut Vec<u8>) {
     if !code.is_empty() {
@@ -81,13 +81,13 @@ pub(super) fn push_paint(code: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Characters of most threads' texts, the colon before and the blank after included.
+/// Characters of most threads' texts, including the colon before and the blank after.
 const THREAD_WIDTH: usize = 14;
 
-/// A thread in its column.
+/// The text of a thread, padded to its column.
 fn thread_text(tid: u64) -> Vec<u8> {
     let name = match ThreadId::from_packed(tid) {
-        // QUIRK: DynamoRIO takes the word of no thread apart like any other, the workload as a number with a sign.
+        // QUIRK: DynamoRIO splits the word for no thread like any other, with the workload as a signed number.
         _ if tid == IDLE_THREAD => format!("W-1.T{}", IDLE_THREAD >> 16),
         ThreadId { workload, tid } => format!("W{workload}.T{tid}"),
     };
@@ -96,11 +96,11 @@ fn thread_text(tid: u64) -> Vec<u8> {
 
 /// Columns of an ordinal.
 const ORDINAL_WIDTH: usize = 12;
-/// The first ordinal that has more digits.
+/// The smallest ordinal that needs more digits than `ORDINAL_WIDTH`.
 const TOO_WIDE: u64 = 10u64.pow(ORDINAL_WIDTH as u32);
 
-/// The text of a number that mostly stays or goes up by one. PERF: counting in text spares the divisions, and words the
-/// waiting for single bytes.
+/// The text of a number that mostly stays or increases by one. PERF: counting in text saves the divisions, and storing words
+/// saves waiting for single bytes.
 struct Ordinal {
     value: u64,
     high: u32,
@@ -190,13 +190,13 @@ fn hex8(value: u32) -> [u8; 8] {
     nibbles = (nibbles | nibbles << 16) & 0x0000_ffff_0000_ffff;
     nibbles = (nibbles | nibbles << 8) & 0x00ff_00ff_00ff_00ff;
     nibbles = (nibbles | nibbles << 4) & (0x0f * EACH);
-    // Those above 9 carry into bit 4.
+    // Digits above 9 carry into bit 4.
     let letters = (nibbles + 6 * EACH) >> 4 & EACH;
     (nibbles + u64::from(b'0') * EACH + u64::from(b'a' - b'0' - 10) * letters).to_be_bytes()
 }
 
 /// Appends a number in hex without leading zeros.
-#[inline(never)] // PERF: of few lines.
+#[inline(never)] // PERF: used for few lines.
 pub(super) fn hex(value: u64, out: &mut Vec<u8>) {
     let n_digits = (64 - value.leading_zeros()).div_ceil(4).max(1);
     for i in (0..n_digits).rev() {

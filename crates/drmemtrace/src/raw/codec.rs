@@ -1,4 +1,4 @@
-//! Words → batches.
+//! Decodes words to batches.
 
 use super::table::{FORMS, Row, SORTS, Words, own_cell, push};
 use super::word::{GENERATED, Word};
@@ -15,36 +15,36 @@ use std::sync::Arc;
 
 /// Bytes of a word.
 const WORD_BYTES: usize = 8;
-/// The thread stands among the first words of every file.
+/// The thread is among the words in this many first bytes of every file.
 pub(super) const START_BYTES: usize = 16 * WORD_BYTES;
 
-/// Words that are judged together.
+/// Number of words that are checked together.
 const WINDOW: usize = 64;
-/// Of more, they are not the trace.
+/// With more odd words than this among them, they are not part of the trace.
 const MAX_ODD: usize = 8;
 
 /// The tool `check`.
 pub(super) static CHECK: Check<Codec> = Check::new(&CHECK_INFO);
 static CHECK_INFO: ToolInfo = check::info(INFO.name, Columns::MARKS);
 
-/// How the words of a trace read.
+/// The decoder of a trace's words.
 #[derive(Clone, Debug)]
 pub struct Codec {
     /// The paths of the module list.
     pub(super) modules: Arc<Vec<String>>,
 }
 
-/// What reading learns.
+/// State of reading a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct State {
-    /// Whose words these are, once it is known.
+    /// The thread of the words, once it is known.
     thread: Option<u64>,
-    /// Its process, likewise.
+    /// Its process, once it is known.
     process: Option<u64>,
-    /// The upper half of the value of the marker that follows.
+    /// The upper half of the next marker's value.
     high: Option<u64>,
     last: Option<Word>,
-    /// The front is one byte within a word, which is lost.
+    /// True if the input starts one byte inside a word, which is lost.
     is_in_word: bool,
 }
 
@@ -89,7 +89,7 @@ impl RecordCodec for Codec {
                 return Step::Lost { rule: &rules::NONSENSE, what, skip: None, records: Amount::Unknown };
             }
         }
-        // A file has the words of one thread, those before the one that names it too.
+        // A file holds the words of one thread, including those before the word that names it.
         let thread = state.thread.or_else(|| super::first_thread(input.bytes)).unwrap_or_default();
         let process = state.process.or_else(|| super::first_process(input.bytes)).unwrap_or_default();
         if !out.enter(thread.into()) {
@@ -121,7 +121,7 @@ impl RecordCodec for Codec {
     }
 
     fn resume(&self, state: &mut State, input: Input<'_>) -> Resume {
-        // The first byte of the word that was lost is passed before anything is looked at.
+        // The first byte of the lost word is skipped before anything else is checked.
         let start = if state.is_in_word { WORD_BYTES - 1 } else { 0 };
         let Some(rest) = input.bytes.get(start..) else {
             return match input.is_last() {
@@ -157,7 +157,7 @@ impl RecordCodec for Codec {
 }
 
 impl Codec {
-    /// Whether a word after the first ones is unlikely to be one of this file.
+    /// True if a word after the first ones is unlikely to belong to this file.
     fn is_odd(&self, raw: u64, word: Word, state: &State) -> bool {
         if state.last.is_none() {
             return false;
@@ -178,13 +178,13 @@ impl Codec {
         }
     }
 
-    /// The same of the bytes of a word.
+    /// The same for the bytes of a word.
     fn is_odd_at(&self, bytes: &[u8; WORD_BYTES], state: &State) -> bool {
         let raw = u64::from_le_bytes(*bytes);
         self.is_odd(raw, Word::decode(raw), state)
     }
 
-    /// How many of the first words that are judged together are odd.
+    /// The number of odd words among the first ones, which are checked together.
     fn n_odd(&self, words: &[[u8; WORD_BYTES]], state: &State) -> usize {
         let words = words.iter().take(WINDOW);
         words.filter(|word| self.is_odd_at(word, state)).count()
@@ -265,7 +265,7 @@ impl Family for Codec {
     }
 }
 
-/// Reading finds all that is wrong with words.
+/// The rules of raw files; reading itself finds all violations.
 #[derive(Debug)]
 pub struct RawRules;
 

@@ -1,7 +1,8 @@
-//! Raw folders: what the tracer leaves before conversion, as a format of its own.
+//! Raw folders: the tracer's output before conversion, as a format of its own.
 //!
-//! A raw trace stands for instructions without having them: only the tracer's converter, with the traced binaries available,
-//! can make a trace of it. What can be shown are the words, the modules that they point into, and the traced functions.
+//! A raw trace refers to instructions without containing them: only the tracer's converter, with the traced binaries
+//! available, can turn it into a trace. Quipu can show the words, the modules that they point into, and the traced
+//! functions.
 //! SPEC: drmemtrace.md#raw-folders.
 
 mod codec;
@@ -26,14 +27,14 @@ use quipu_source::Source;
 use std::sync::Arc;
 use word::Word;
 
-/// The format, as the list of formats names it.
+/// The format, as registered in the list of formats.
 pub static RAW: Raw = Raw;
 
 /// The type of [`RAW`].
 #[derive(Debug)]
 pub struct Raw;
 
-/// What is known of the format without opening a trace.
+/// Facts about the format that need no trace.
 static INFO: FormatInfo = FormatInfo {
     name: "drmemtrace-raw",
     title: "what DynamoRIO's tracer leaves to be converted",
@@ -44,7 +45,7 @@ static INFO: FormatInfo = FormatInfo {
     print_options: &[],
 };
 
-/// A module list longer than this is not read on.
+/// A module list is read up to this length.
 pub(crate) const MAX_LIST_BYTES: usize = 16 << 20;
 
 static TOOLS: &[&dyn Tool] = &[&codec::CHECK];
@@ -56,12 +57,13 @@ impl Format for Raw {
 
     fn probe(&self, source: &Source) -> Confidence {
         if source.is_folder() {
-            // Where a folder has both, the trace that was made is meant.
+            // If a folder holds both, the converted trace takes precedence.
             let is_converted = listing::list(source).is_ok();
             let is_raw = !is_converted && list(source).is_ok();
             return if is_raw { Confidence::Sure } else { Confidence::No };
         }
-        // PERF: the tracer names all its files so, and to look into others would inflate each of them once more (`opening`).
+        // PERF: the tracer names all its files like this, and probing others would inflate each of them once more
+        // (`opening`).
         if !is_raw(file_name(source)) {
             return Confidence::No;
         }
@@ -87,7 +89,7 @@ impl Format for Raw {
     }
 }
 
-/// True if these are the first words of a raw file: a header of a version that there is, and whose words follow.
+/// True if these are the first words of a raw file: a header of a known version, and a word that names the thread.
 fn begins_like_raw(head: &[u8]) -> bool {
     let mut words = words(head);
     let is_header =
@@ -95,10 +97,10 @@ fn begins_like_raw(head: &[u8]) -> bool {
     is_header && words.any(|word| matches!(word, Word::Thread(_)))
 }
 
-/// Versions of raw files are small numbers.
+/// The largest version of raw files that is taken for a real one.
 const MAX_VERSION: u64 = 64;
 
-/// The words of some bytes.
+/// The words in a slice of bytes.
 fn words(bytes: &[u8]) -> impl Iterator<Item = Word> {
     bytes.as_chunks().0.iter().map(|bytes| Word::decode(u64::from_le_bytes(*bytes)))
 }
@@ -106,7 +108,7 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = Word> {
 /// The files of a raw trace.
 #[derive(Debug, Default)]
 struct RawFolder {
-    /// Words of the threads, by name.
+    /// Files with the words of the threads, by name.
     threads: Vec<Source>,
     modules: Option<Source>,
     functions: Option<Source>,
@@ -140,17 +142,17 @@ fn list(source: &Source) -> Result<RawFolder> {
 /// An opened raw trace: a shard for each file.
 pub type RawTrace = FlatTrace<Codec>;
 
-/// Opens what a tracer left: a file, the folder of such files, or the one above.
+/// Opens a tracer's raw output: a file, the folder of such files, or the folder above.
 ///
 /// # Errors
-/// `Missing` if there are no raw files; what the sources say.
+/// `Missing` if there are no raw files; errors of the sources.
 pub fn open(source: &Source, options: &OpenOptions) -> Result<RawTrace> {
     INFO.opening(options)?;
     let folder = list(source)?;
     let modules = match &folder.modules {
         Some(list) => match list.head(MAX_LIST_BYTES) {
             Ok(text) => modules::parse(&text).into_iter().map(|row| row.path).collect(),
-            // What carries the list says so: the words are there all the same.
+            // The container reports the error; the words can be read without the list.
             Err(error) if error.carrier().is_some() => Vec::new(),
             Err(error) => return Err(error.into()),
         },
@@ -188,14 +190,14 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<RawTrace> {
     FlatTrace::of_files(&files, Codec { modules: Arc::new(modules) }, meta)
 }
 
-/// A file of words, and whose they are.
+/// A file of words with its thread and process.
 fn file(source: &Source) -> File {
     let head = source.head(START_BYTES).unwrap_or_default();
     let thread = first_thread(&head).map(Into::into);
     File { source: source.clone(), thread, process: first_process(&head) }
 }
 
-/// The thread that the first of some words names.
+/// The thread that the first of these words name.
 fn first_thread(bytes: &[u8]) -> Option<u64> {
     first_words(bytes).find_map(|word| match word {
         Word::Thread(id) => Some(id),
@@ -211,7 +213,7 @@ fn first_process(bytes: &[u8]) -> Option<u64> {
     })
 }
 
-/// The words among which every file says whose they are.
+/// The leading words that name a file's thread and process.
 fn first_words(bytes: &[u8]) -> impl Iterator<Item = Word> {
     words(&bytes[..bytes.len().min(START_BYTES)])
 }

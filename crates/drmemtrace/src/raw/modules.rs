@@ -1,4 +1,4 @@
-//! `modules.log`: the list of modules that blocks of instructions stand in.
+//! `modules.log`: the list of modules that the blocks of instructions belong to.
 
 use quipu_model::{Module, Placed};
 use std::path::PathBuf;
@@ -6,12 +6,12 @@ use std::path::PathBuf;
 /// Fields of a row before the custom field or the path.
 const FIELDS: usize = 6;
 
-/// A row of the list: a module, or a further part of the one before.
+/// A row of the list: a module, or a further part of the preceding one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// The row of the part that begins with the lowest address.
+    /// Position of the row for the part with the lowest address.
     pub(crate) containing: usize,
-    /// Where the part lay.
+    /// Address range of the part.
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) path: String,
@@ -19,8 +19,8 @@ pub(crate) struct Row {
 
 /// The rows of a module list, by position.
 ///
-/// A row is a position, five more fields and perhaps a custom field, which says how many bytes it holds, and the path.
-/// Those bytes may be anything, lines' ends included.
+/// A row has a position, five more fields, an optional custom field that states its own length in bytes, and the path. The
+/// bytes of the custom field are arbitrary and may contain line ends.
 pub(crate) fn parse(bytes: &[u8]) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut rest = bytes;
@@ -50,7 +50,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Vec<Row> {
     rows
 }
 
-/// What the rows say of programs and libraries.
+/// The mapped modules that the rows describe.
 pub(crate) fn modules(rows: &[Row]) -> Vec<Module> {
     let module = |row: &Row| Module {
         addresses: row.start..row.end,
@@ -60,7 +60,7 @@ pub(crate) fn modules(rows: &[Row]) -> Vec<Module> {
     rows.iter().filter(|row| row.start < row.end).map(module).collect()
 }
 
-/// A number, in hexadecimal with `0x`.
+/// Parses a number in decimal, or in hexadecimal with `0x`.
 fn number_of(field: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(field.trim_ascii()).ok()?;
     match text.strip_prefix("0x") {
@@ -69,7 +69,7 @@ fn number_of(field: &[u8]) -> Option<u64> {
     }
 }
 
-/// Where the custom field `v#1,<size>,<bytes>` that begins at `at` ends, if there is one.
+/// The end of the custom field `v#1,<size>,<bytes>` that begins at `at`, if there is one.
 fn custom_end(row: &[u8], at: usize) -> Option<usize> {
     let field = row.get(at..)?.trim_ascii_start();
     let start = row.len() - field.len();

@@ -44,7 +44,7 @@ rows! {
     }
 }
 
-/// A word with what stands around it.
+/// A word with its position and context.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row<'a> {
     pub(super) record: u64,
@@ -109,7 +109,7 @@ fn push_name(name: Option<&str>, number: u16, to: &mut Maybe<Strings>) {
     }
 }
 
-/// How rows are printed.
+/// The layout in which rows are printed.
 ///
 /// ```text
 ///       record      offset  word              sort        meaning
@@ -124,7 +124,7 @@ pub(super) static FORMS: &[Form] = &[
     Form::new("value", "meaning", 0),
 ];
 
-/// Words are printed with all their digits, values as what they mean.
+/// Prints words with all their digits, and values by their meaning.
 pub(super) fn own_cell(table: &dyn TableBuf, row: usize, column: &str, out: &mut Vec<u8>) -> bool {
     let Some(rows) = table.get::<Words>() else { return false };
     // Writing to a vector cannot fail.
@@ -136,7 +136,7 @@ pub(super) fn own_cell(table: &dyn TableBuf, row: usize, column: &str, out: &mut
     true
 }
 
-/// What a word means.
+/// Prints the meaning of a word.
 fn meaning(rows: &Words, row: usize, out: &mut Vec<u8>) -> std::io::Result<()> {
     let name = || String::from_utf8_lossy(rows.name.get(row).unwrap_or_default());
     let number = rows.value.get(row).unwrap_or_default();

@@ -1,24 +1,24 @@
-//! The word of a raw file: 8 bytes; the top three bits say what the rest is.
+//! The word of a raw file: 8 bytes, with its kind in the top three bits.
 //!
 //! SPEC: drmemtrace.md#raw-folders. This file knows words, not files.
 
 use crate::record::{FileType, Marker, Type};
 
-/// What a word says.
+/// A decoded word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
     /// A data access or part of one.
     Address(u64),
     /// A block of instructions in a module, or in generated code.
     Block {
-        /// Position in the module list; [`GENERATED`] for code that is in none.
+        /// Position in the module list; [`GENERATED`] for generated code.
         module: u64,
-        /// Where the block begins in the module; the number of its encoding for generated code.
+        /// Offset of the block in the module; for generated code, the number of its encoding.
         offset: u64,
-        /// How many instructions it has.
+        /// Number of instructions in the block.
         instrs: u64,
     },
-    /// The thread whose words follow.
+    /// The thread of the following words.
     Thread(u64),
     /// Its process.
     Process(u64),
@@ -42,27 +42,27 @@ pub enum Word {
         /// Its value, 48 bits of it.
         value: u64,
     },
-    /// What kind of access follows, where it is known at run time only.
+    /// The type and size of the next access, if they are only known at run time.
     Access {
         /// The type of the access.
         kind: Type,
-        /// Its bytes.
+        /// Its size in bytes.
         size: u64,
     },
     /// The base address of a gathering or scattering access.
     Base(u64),
-    /// An extension that is not known: its code.
+    /// An unknown extension: its code.
     Extended(u64),
 }
 
 /// The module of generated code.
 pub const GENERATED: u64 = 0xffff;
 
-/// The words of the two kinds of header and what they begin with differ in which field stands where.
+/// Code of the old kind of header, whose version and file type are swapped against the new kind.
 const OLD_HEADER: u64 = 0;
 
 impl Word {
-    /// Takes a word apart. Every word means something.
+    /// Decodes a word. Every value is valid.
     pub fn decode(word: u64) -> Word {
         let rest = word & (u64::MAX >> 3);
         match word >> 61 {
@@ -77,7 +77,7 @@ impl Word {
             4 => Word::Clock(rest),
             5 => Word::TopPc(rest),
             6 => Word::extended(word & ((1 << 48) - 1), (word >> 48) & 0xff, (word >> 56) & 0x1f),
-            // The top bits of a high address are its own.
+            // High addresses have their own top bits set.
             _ => Word::Address(word),
         }
     }
@@ -94,7 +94,7 @@ impl Word {
         }
     }
 
-    /// What sort of word it is: a position in the names of sorts.
+    /// The sort of the word, as a position in the names of sorts.
     pub(super) fn sort(self) -> u8 {
         match self {
             Word::Address(_) => 0,

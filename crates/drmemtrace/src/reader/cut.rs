@@ -1,7 +1,7 @@
-//! Where batches end: before instructions of certain ordinals, and never between a record and what stands ahead of it.
+//! Ends of batches: before instructions of certain ordinals, and never between a record and the entries that belong to it.
 //!
-//! Encodings, targets of branches, and the entries that name a thread complete the record after them. Who reads raw entries
-//! gets them with that record, so that each batch can be understood by itself.
+//! Encodings, branch targets, and the entries that name a thread complete the record after them. Readers of raw entries get
+//! them together with that record, so that each batch can be understood by itself.
 
 use super::EntryReader;
 use crate::record::{ENTRY_BYTES, Entry, Marker, Type};
@@ -14,7 +14,7 @@ use zerocopy::IntoBytes;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Intervals {
     every: NonZeroU64,
-    /// The instruction before which the batch ends, counted from 0; none before the first batch.
+    /// The instruction before which the batch ends, counted from 0; `None` before the first batch.
     end: Option<u64>,
     /// The instruction before which the read ends.
     window_end: u64,
@@ -51,8 +51,8 @@ impl EntryReader {
         }
     }
 
-    /// Finds the entries right before `used` that belong to the next record. `start` is where the batch, or the walk,
-    /// began in the block. Returns where its own entries begin and end.
+    /// Finds the entries right before `used` that belong to the next record. `start` is the position in the block at which
+    /// the batch, or the walk, began. Returns the range of the batch's own entries.
     pub(super) fn keep_lead(&mut self, start: usize) -> Range<usize> {
         let first = start.saturating_sub(self.lead);
         let block = self.batch.block.get(first..self.used).unwrap_or(&[]);
@@ -72,7 +72,7 @@ impl EntryReader {
         first.min(end)..end
     }
 
-    /// Puts markers after the block, where they stay until the next batch; returns where they stand.
+    /// Appends markers to the block, where they stay until the next batch; returns their range.
     pub(super) fn append_markers(&mut self, markers: [(Marker, u64); 2]) -> Range<usize> {
         let start = self.batch.block.len();
         for (kind, value) in markers {
@@ -82,7 +82,7 @@ impl EntryReader {
         start..self.batch.block.len()
     }
 
-    /// Puts what was held of the block before in front of the new one.
+    /// Puts the entries held from the previous block in front of the new one.
     pub(super) fn prepend_held(&mut self, at: &mut BlockAt) {
         let n_bytes = (self.held.len() / ENTRY_BYTES * self.file.entry_bytes) as u64;
         self.lead = 0;

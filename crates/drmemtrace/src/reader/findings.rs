@@ -1,4 +1,4 @@
-//! What a file does wrong: findings on their way into batches, with their places.
+//! Findings about a file: their places, and their way into batches.
 
 use super::{EntryReader, NOWHERE};
 use crate::lens::RawFinding;
@@ -6,15 +6,15 @@ use crate::record::ENTRY_BYTES;
 use quipu_model::{Finding, Place, Severity};
 
 impl EntryReader {
-    /// Where the entry at byte `at` of the block is.
+    /// The place of the entry at byte `at` of the block.
     pub(super) fn place(&self, at: usize) -> Place {
         let block = self.block.unwrap_or(NOWHERE);
         let narrow_at = (at / ENTRY_BYTES * self.file.entry_bytes) as u64;
         self.place_in(block.member, block.offset + narrow_at)
     }
 
-    /// The place at an offset of a member, up to which all was read. Raw entries are handed out unread, so they are counted
-    /// for it.
+    /// The place at an offset of a member, when everything before it was read. Raw entries are handed out without decoding,
+    /// so here they are counted.
     pub(super) fn place_in(&self, member: u32, offset: u64) -> Place {
         let (record, instr) = match self.raw_only {
             true => self.position_at(member, offset),
@@ -38,7 +38,7 @@ impl EntryReader {
         self.found.add(rule, severity, || (place, message));
     }
 
-    /// The bytes after the last whole entry of the block, told when reading gets there.
+    /// Reports bytes after the last whole entry of the block, when reading gets there.
     pub(super) fn tell_rest(&mut self) {
         let rest = std::mem::take(&mut self.n_rest);
         if rest != 0 {
@@ -49,8 +49,8 @@ impl EntryReader {
         }
     }
 
-    /// Reports the first records of another thread in a file that was taken for a thread's own: files of several threads are
-    /// known by the threads near their front.
+    /// Reports the first records of another thread in a file that was taken for a single thread's: files of several threads
+    /// are recognised by the threads near their front.
     pub(super) fn tell_stranger(&mut self, start: usize) {
         let header = &self.file.header;
         let tid = self.interp.batch_tid;
@@ -59,7 +59,7 @@ impl EntryReader {
         }
         self.has_stranger = true;
         let message = format!("records of thread `{tid}` in the file of thread `{}`", header.tid);
-        // The first of them, however many the batch has.
+        // Places the finding at the first of them, however many the batch has.
         let (record, instr) = (Some(self.interp.batch_start), Some(self.instrs_before));
         let place = Place { record, instr, ..self.place(start) };
         self.tell("drmemtrace/wrong-thread", Severity::Error, place, message);
@@ -71,7 +71,7 @@ impl EntryReader {
             let told = std::mem::take(&mut self.n_told);
             for (index, mut finding) in std::mem::take(&mut self.found).into_vec().into_iter().enumerate() {
                 if index < told {
-                    // It was told as one; others may have been added to it since.
+                    // It was reported with count 1; others may have been added to it since.
                     finding.count -= 1;
                     finding.loss = None;
                 }
@@ -89,7 +89,7 @@ impl EntryReader {
         self.n_told = kept.len();
     }
 
-    /// Gives findings of a run over entries their places.
+    /// Assigns places to the findings of a run over entries.
     pub(super) fn place_findings(&mut self, run_start: usize) {
         if self.fill.findings.is_empty() {
             return;

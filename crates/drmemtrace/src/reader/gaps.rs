@@ -1,12 +1,12 @@
-//! Gaps: what is wrong with bytes, where reading stops and continues, and how much is lost between the two places.
+//! Gaps: damaged bytes, where reading stops and continues, and how much is lost in between.
 //!
-//! Bytes that fail their checksum, or that make no sense, are not the trace. Reading stops after the last good record before
-//! them and continues with the next member. Both places, and with them what is lost, follow from the file alone: the last
-//! good chunk before the gap is counted, and the first good one after it says by its ordinals what stands before it. So every
-//! verb reports the same, whatever it reads, in whatever order.
+//! Bytes that fail their checksum, or that make no sense, are not part of the trace. Reading stops after the last good
+//! record before them and continues with the next member. Both places, and thus the loss, follow from the file alone: the
+//! last good chunk before the gap is counted, and the first good one after it states by its ordinals what precedes it. So
+//! every verb reports the same, whatever it reads, in whatever order.
 //!
-//! A chunk whose checksum is right may still miss records, or hold some twice. Its successor says how many records should stand
-//! before itself, so each seam is compared ([`crate::seams`] says who compares where).
+//! A chunk with a correct checksum may still lack records, or hold some twice. Its successor states how many records precede
+//! it, so each seam is compared ([`crate::seams`] describes where).
 
 use super::{EntryReader, Walk};
 use crate::decode::{Interp, Limits, MAX_ORDINAL, WRONG_ORDINAL};
@@ -19,26 +19,26 @@ use quipu_source::{Ahead, BlockAt, Codec, StreamOptions};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Entries are judged in groups of this many, counted from the beginning of their member.
+/// Entries are checked in groups of this size, counted from the beginning of their member.
 pub(super) const GROUP_ENTRIES: usize = 64;
-/// Types from this one on make no sense. A newer tracer may well know a few types more than Quipu, which are reported as unknown
-/// and are no reason to stop.
+/// Types from this one on make no sense. A newer tracer may know a few more types than Quipu; these are reported as unknown
+/// and do not stop reading.
 ///
-/// PERF: as a power of two it lets the types of several entries be judged at once.
+/// PERF: as a power of two it allows checking the types of several entries at once.
 const PLAUSIBLE_TYPES: u16 = 64;
 const _: () = assert!(N_TYPES <= PLAUSIBLE_TYPES && PLAUSIBLE_TYPES.is_power_of_two());
-/// A group with more entries than this that make no sense is no part of a trace.
+/// A group with more nonsensical entries than this is not part of a trace.
 const MAX_NONSENSE: usize = 8;
-/// Of each group only every eighth entry is looked at first; a group where these make sense is part of the trace. Each group
+/// First only every eighth entry of each group is checked; if these make sense, the group is part of the trace. Each group
 /// is judged by its own entries alone, so the verdict does not depend on the other groups of a block.
 ///
-/// PERF: this finds every run of more than eight, for little.
+/// PERF: this finds every run of more than eight at little cost.
 const GLANCE_ENTRIES: usize = 8;
 
 /// A position in a shard: records and instructions before it, as far as they are known.
 pub(super) type Position = (Option<u64>, Option<u64>);
 
-/// Finds the first entry of `entries` that is no part of a trace. They begin at entry `first` of their member.
+/// Finds the first entry of `entries` that is not part of a trace. `entries` begin at entry `first` of their member.
 pub(super) fn nonsense(entries: &[Entry], first: usize) -> Option<usize> {
     if !glance(entries, first) {
         return None;
@@ -46,9 +46,9 @@ pub(super) fn nonsense(entries: &[Entry], first: usize) -> Option<usize> {
     find_nonsense(entries, first)
 }
 
-/// True if an entry that is looked at first may make no sense. `entries` begin at entry `first` of their member.
+/// True if one of the entries that are checked first may make no sense. `entries` begin at entry `first` of their member.
 ///
-/// PERF: this runs over all of a trace, so it adds up bits and branches once for the eight looks at a group.
+/// PERF: this runs over all of a trace, so it collects bits and branches once for the eight entries of a group.
 #[inline]
 fn glance(entries: &[Entry], first: usize) -> bool {
     let skipped = first.next_multiple_of(GLANCE_ENTRIES) - first;
@@ -68,12 +68,13 @@ fn glance(entries: &[Entry], first: usize) -> bool {
     seen.may_be_nonsense()
 }
 
-/// What entries that are looked at first have together.
+/// Combined bits of the entries that are checked first.
 #[derive(Default)]
 struct Seen {
     /// Bits of the types, in the lower half.
     kinds: u32,
-    /// The highest bit is set if an entry has neither type nor size, or a size of more than 32 KiB, which costs a closer look.
+    /// The highest bit is set if an entry has neither type nor size, or a size of more than 32 KiB; then the entries are
+    /// checked again one by one.
     borrows: u32,
 }
 
@@ -115,7 +116,7 @@ fn find_nonsense(entries: &[Entry], first: usize) -> Option<usize> {
 }
 
 impl EntryReader {
-    /// Cuts the block where nonsense begins. What follows in the member is left out.
+    /// Cuts the block where nonsense begins. The rest of the member is skipped.
     pub(super) fn cut_nonsense(&mut self, at: BlockAt) {
         let first = at.offset / self.file.entry_bytes as u64;
         let entries = Entry::slice(&self.batch.block).0;
@@ -134,12 +135,13 @@ impl EntryReader {
         if n_left <= self.batch.block.len() {
             self.batch.block.truncate(n_left);
             self.skipped = Some(at.member);
-            // What makes no sense in this block stands after that.
+            // Any nonsense in this block comes after the cut.
             self.nonsense = None;
         }
     }
 
-    /// Counts what stands before an offset of a member. Nothing is known of a pipe, which is read once.
+    /// Counts the records and instructions before an offset of a member. Both are unknown for a pipe, which can be read only
+    /// once.
     pub(super) fn position_at(&self, member: u32, offset: u64) -> Position {
         if !self.file.container.source().can_seek() {
             return (None, None);
@@ -155,12 +157,12 @@ impl EntryReader {
         counter.counted_at_stop.unwrap_or_else(|| counter.sure_position())
     }
 
-    /// Records and instructions that were passed; after a gap, how many records it had is not known.
+    /// Records and instructions passed so far; after a gap, the number of its records is unknown.
     fn sure_position(&self) -> Position {
         ((!self.interp.resync).then_some(self.interp.records), Some(self.interp.instrs))
     }
 
-    /// Reports nonsense once all before it was read.
+    /// Reports nonsense once everything before it was read.
     pub(super) fn tell_nonsense(&mut self) {
         let (Some(offset), Some(member)) = (self.nonsense.take(), self.skipped) else { return };
         let place = self.place_in(member, offset);
@@ -171,7 +173,7 @@ impl EntryReader {
         self.lose_rest(member, Fault { rule, message, place, next: None, error: None });
     }
 
-    /// The bytes could not be inflated any further; the stream continues with the next member, if there is one.
+    /// Handles bytes that cannot be inflated any further; the stream continues with the next member, if there is one.
     pub(super) fn damaged(&mut self, error: &quipu_source::Error) -> Result<()> {
         use quipu_source::ErrorKind;
         if matches!(error.kind(), ErrorKind::Io | ErrorKind::Missing | ErrorKind::Usage) {
@@ -179,10 +181,10 @@ impl EntryReader {
         }
         let member = error.member().map_or(0, |(member, _)| member);
         if self.skipped == Some(member) {
-            // That no more of it is read was reported.
+            // It was already reported that the rest is skipped.
             return Ok(());
         }
-        // Of a file that is carried, a part may be lost: entries have one width, so reading continues with the next part.
+        // Part of a file inside a carrier may be lost: entries have one width, so reading continues with the next part.
         let next = |offset| self.file.container.next_readable(member as usize, offset);
         let next = error.offset().and_then(next);
         let fault = Fault {
@@ -196,8 +198,8 @@ impl EntryReader {
         Ok(())
     }
 
-    /// Reports that nothing of a member from the place of a fault on is read, or nothing up to where reading continues, and what
-    /// is lost by that.
+    /// Reports that a member is not read from the place of a fault on, or not up to the place where reading continues, and
+    /// what is lost by that.
     fn lose_rest(&mut self, member: u32, fault: Fault<'_>) {
         let Fault { rule, mut message, mut place, next, error } = fault;
         self.is_broken = true;
@@ -206,14 +208,15 @@ impl EntryReader {
         if self.stop_at.is_some_and(|stop| here >= stop) {
             self.counted_at_stop.get_or_insert(self.sure_position());
         }
-        // If the header lies in the gap, the one that opening read counts: without it, later chunks have no thread and no size.
+        // If the header lies in the gap, the one read at opening is used: without it, later chunks have no thread and no
+        // size.
         if self.interp.chunk_instrs == 0 && self.file.header.chunk_instrs > 0 && !self.raw_only {
             self.interp.know_header(&self.file.header);
         }
         let container = &self.file.container;
         let can_read_again = container.source().can_seek() && !self.is_counting;
         let is_doubtful = container.good_until(member).is_some();
-        // A short member is refused before any block of it.
+        // A short member is rejected before any block of it.
         let began = match self.block {
             Some(at) if at.member == member => self.member_began,
             _ => (self.interp.records, self.interp.instrs),
@@ -230,13 +233,13 @@ impl EntryReader {
             message.push_str(&format!("; all numbers from {from} on are doubtful"));
         }
         let is_alone = container.members().len() <= 1;
-        // What was delivered of it after that is thrown away, or doubtful.
+        // The records delivered after that place are discarded, or doubtful.
         place.offset = container.good_until(member).or(place.offset);
         if is_doubtful && !can_read_again && !self.raw_only {
             stopped = (Some(began.0), Some(began.1));
         }
         if let Some(offset) = place.offset.filter(|_| error.is_some_and(|error| error.carrier().is_some())) {
-            // All else of the member is good, so that there may be several gaps in it.
+            // The rest of the member is good, so there may be several gaps in it.
             if self.raw_only && can_read_again {
                 stopped = self.position_at(member, offset);
             } else if self.interp.resync {
@@ -247,7 +250,7 @@ impl EntryReader {
         }
         (place.record, place.instr) = stopped;
         let finding = Finding::new(rule, Severity::Error, place.clone(), message);
-        // Of several damaged members in a row, the first stands for the gap.
+        // Of several consecutive damaged members, the first one carries the gap.
         let container = &self.file.container;
         let is_later = member > 0 && container.good_until(member - 1).is_some();
         let finding = match is_later {
@@ -261,7 +264,7 @@ impl EntryReader {
             Some(error) => finding.by_carrier(error),
             None => finding,
         });
-        // The seam of the next member is judged by this finding, not by a missing footer.
+        // This finding covers the seam of the next member; a missing footer is not reported there.
         self.last_entry = None;
         let instrs = if next.is_some() { None } else { self.instrs_before(member.saturating_add(1)) };
         self.interp.resume_after_gap(instrs);
@@ -273,7 +276,7 @@ impl EntryReader {
         self.file.can_jump && !self.raw_only && !self.is_counting && self.tells_gap_before
     }
 
-    /// Compares a chunk's own number of records before it with those that were read.
+    /// Compares the number of records that a chunk states before it with those that were read.
     pub(super) fn compare_seam(&mut self, before: u32, member: u32, ordinal: Option<u64>) {
         let Some(ordinal) = ordinal.filter(|_| !self.raw_only && !self.interp.resync) else { return };
         let (records, instrs) = self.position();
@@ -287,7 +290,7 @@ impl EntryReader {
         };
         let message = format!("the chunk counts `{ordinal}` records before it, the entries `{records}`");
         let finding = Finding::new(WRONG_ORDINAL, Severity::Error, place(member, 0), message);
-        // Both counted the same where the chunk before this seam began.
+        // Both counts agreed where the chunk before this seam began.
         let finding = finding.doubting(self.member_began.0);
         let loss = self.loss_at_seam(place(before, self.member_end), member, ordinal);
         self.found.push(match loss {
@@ -297,7 +300,7 @@ impl EntryReader {
         self.interp.resume_after_gap(self.instrs_before(member));
     }
 
-    /// Reports a chunk whose end is missing. The next one says how much that is.
+    /// Reports a chunk whose end is missing. The next one states how many records are missing.
     pub(super) fn lose_end_of_chunk(&mut self, before: u32, member: u32, ordinal: Option<u64>) {
         if !self.is_counting {
             let place = self.place_in(before, self.member_end);
@@ -316,7 +319,7 @@ impl EntryReader {
         self.interp.resume_after_gap(self.instrs_before(member));
     }
 
-    /// What is lost before a member whose ordinal is known; `None` if nothing is, but something stands there twice.
+    /// The loss before a member with a known ordinal; `None` if nothing is lost but records appear twice.
     fn loss_at_seam(&self, stopped: Place, member: u32, ordinal: u64) -> Option<Loss> {
         if stopped.record.is_some_and(|record| record >= ordinal) {
             return None;
@@ -332,7 +335,7 @@ impl EntryReader {
         })
     }
 
-    /// A read ends at a seam, after which others read: what a reader of both sides would say is said here.
+    /// Ends a read at a seam where another read continues, and reports what a reader of both sides would report.
     pub(super) fn end_piece(&mut self, last: u32, ends_well: bool) {
         let next = last.saturating_add(1);
         if self.is_counting || self.file.n_missing_before(next) > 0 {
@@ -345,7 +348,7 @@ impl EntryReader {
             }
             return;
         }
-        // The member that cannot be read says so itself.
+        // If the member cannot be read, its own reader reports that.
         let ordinal = window::first_marker(&self.file, next as usize, Marker::RECORD_ORDINAL);
         let ordinal = ordinal.ok().flatten().filter(|ordinal| *ordinal < MAX_ORDINAL);
         match ends_well {
@@ -354,7 +357,8 @@ impl EntryReader {
         }
     }
 
-    /// How many instructions the first member of an archive has, if others follow it.
+    /// Number of instructions in the first member of an archive; `None` if no others follow it, if it is damaged or if it
+    /// has none.
     pub(crate) fn instrs_in_first_member(file: &Arc<File>) -> Result<Option<u64>> {
         if file.container.members().len() < 2 {
             return Ok(None);
@@ -398,7 +402,7 @@ impl EntryReader {
             let which = if last.is_none() { "first" } else { "next" };
             let message = format!("the {which} `{n_missing}` chunks of the archive are missing");
             let finding = Finding::new("drmemtrace/missing-chunk", Severity::Error, place, message);
-            // The gap that the chunk before ends in reaches as far.
+            // The gap at the end of the chunk before extends up to here.
             self.found.push(match last.is_some_and(|last| self.ends_in_gap(last)) {
                 true => finding,
                 false => finding.losing(loss),
@@ -408,7 +412,8 @@ impl EntryReader {
         self.interp.resume_after_gap(self.instrs_before(member));
     }
 
-    /// True if a member cannot be read to its end. Nothing is known of those of a pipe that were read by another.
+    /// True if a member cannot be read to its end; false if that is unknown, for members of a pipe that another read
+    /// consumed.
     fn ends_in_gap(&self, member: u32) -> bool {
         if self.skipped == Some(member) || self.file.container.good_until(member).is_some() {
             return true;
@@ -424,7 +429,7 @@ impl EntryReader {
         counter.is_broken
     }
 
-    /// What is lost from a place in a member on.
+    /// The loss from a place in a member on.
     fn gap(&self, member: u32, (records, instrs): Position, stopped: Place, can_read_again: bool) -> Loss {
         let members = self.file.container.members();
         let mut resumed = None;
@@ -457,8 +462,8 @@ impl EntryReader {
         }
     }
 
-    /// Counts what is good before the gap that begins in a member: the chunk before it says by its ordinals what stands
-    /// before itself.
+    /// Counts the good records before the gap that begins in a member: the chunk before it states by its ordinals what
+    /// precedes it.
     fn position_before_gap(&self, member: u32) -> Position {
         let member = member as usize;
         let first = if self.file.can_jump { member.saturating_sub(1) } else { 0 };
@@ -473,7 +478,7 @@ impl EntryReader {
         (Some(records), Some(instrs))
     }
 
-    /// What stands before a member, by its first record; `None` if the member is damaged, too.
+    /// The position at a member's first record; `None` if that member is damaged, too.
     fn position_after_gap(&self, member: usize) -> Option<Position> {
         let mut counter = EntryReader::counter(&self.file, member..member + 1).ok()?;
         let batch = counter.read().ok()??;
@@ -499,14 +504,14 @@ impl EntryReader {
     }
 }
 
-/// Why a part of a member is not read.
+/// The reason why part of a member is not read.
 struct Fault<'e> {
     rule: &'static str,
     message: String,
     place: Place,
-    /// Where in the member reading continues, if it does.
+    /// Offset in the member at which reading continues, if it does.
     next: Option<u64>,
-    /// What the container said, if it is what failed.
+    /// The container's error, if the container failed.
     error: Option<&'e quipu_source::Error>,
 }
 
@@ -518,15 +523,15 @@ pub(super) fn interp_at(file: &File, member: usize) -> Interp {
     }
 }
 
-/// True if raw entries have to be counted while they are handed out: a seam or a thread of the file proved wrong, or the file
-/// comes from a pipe and will never be looked at again.
+/// True if raw entries have to be counted while they are handed out: a seam or a thread of the file proved wrong, or the
+/// file comes from a pipe and cannot be read again.
 pub(super) fn has_to_count(file: &File) -> bool {
     let has_seams = file.header.chunk_instrs > 0 && file.container.codec() == Codec::Zip;
     let has_own_thread = file.header.is_header && !file.holds_several_threads();
     file.seams.is_doubted() || (has_seams || has_own_thread) && !file.container.source().can_seek()
 }
 
-/// What is lost between two places of a member; how many records that were, nothing says.
+/// The loss between two places of a member; its number of records is unknown.
 fn gap_within(stopped: Place, resumed: Place) -> Loss {
     Loss {
         bytes: between(stopped.offset, resumed.offset),
@@ -536,7 +541,7 @@ fn gap_within(stopped: Place, resumed: Place) -> Loss {
     }
 }
 
-/// How much lies between two places, if both are known and in this order.
+/// The distance between two positions, if both are known and in this order.
 fn between(from: Option<u64>, to: Option<u64>) -> Amount {
     Amount::known(from.zip(to).and_then(|(from, to)| to.checked_sub(from)))
 }
@@ -564,10 +569,10 @@ mod tests {
     fn a_group_is_judged_without_the_others() {
         let bad = entry(77, 0, 0);
         let mut entries = vec![entry(0, 8, 0x1000); 256];
-        // Ten in the second group, at odd places: no glance falls on them.
+        // Ten bad entries in the second group, none of them among those that are checked first.
         entries[64..128].iter_mut().skip(1).step_by(6).take(10).for_each(|entry| *entry = bad);
         let alone = nonsense(&entries[64..128], 64);
-        // A glance falls on one of the third group.
+        // One bad entry in the third group is among those that are checked first.
         entries[136] = bad;
         assert_eq!(nonsense(&entries, 0), alone.map(|at| at + 64));
     }

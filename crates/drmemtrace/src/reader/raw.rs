@@ -1,4 +1,4 @@
-//! Handing out entries as they are, for callers that interpret them.
+//! Hands out undecoded entries, for callers that interpret them.
 
 use super::{EntryReader, NOWHERE};
 use crate::record::{ENTRY_BYTES, Entry, N_TYPES};
@@ -13,8 +13,8 @@ const RAW_BYTES: usize = 2048 * ENTRY_BYTES;
 const UNKNOWN_TYPE: &str = "drmemtrace/unknown-type";
 
 impl EntryReader {
-    /// Hands out parts of blocks as they are; only what must be said of bytes is looked at. PERF: a part fits into
-    /// level-1 cache, so that looking here brings it there for the next look.
+    /// Hands out parts of blocks as they are; only properties of the bytes are checked. PERF: a part fits into the level-1
+    /// cache, so checking it here brings it there for the caller.
     pub(super) fn read_raw(&mut self) -> Result<bool> {
         if self.done || (self.used >= self.batch.block.len() && !self.next_block()?) {
             return Ok(self.finish_without_records());
@@ -46,7 +46,7 @@ impl EntryReader {
             .map(|(index, entry)| (start + index * ENTRY_BYTES, entry.kind.get()))
             .collect();
         for (at, kind) in bad {
-            // Counting takes a read of its own, which the first is worth.
+            // Counting takes another read, which is done for the first finding only.
             let is_first = !self.found.as_slice().iter().any(|found| found.rule == UNKNOWN_TYPE);
             let place = match is_first {
                 true => self.place(at),
@@ -62,14 +62,14 @@ impl EntryReader {
     }
 }
 
-/// True if any type is none of spec 2.1.
+/// True if any entry has a type outside of spec 2.1.
 ///
-/// PERF: four entries are three vectors, whose words are all looked at; those that hold types are picked out at the end. The
-/// loop takes sixteen entries at a time, since it would spend a third of its instructions on itself with four.
+/// PERF: four entries fill three vectors, all of whose words are processed; those that hold types are selected at the end.
+/// The loop takes sixteen entries at a time, as it would spend a third of its instructions on loop overhead with four.
 fn has_unknown_type(entries: &[Entry]) -> bool {
     const SIXTEEN: usize = 16 * ENTRY_BYTES;
     const VECTOR: usize = size_of::<u16x8>();
-    /// With this, exactly the unknown types reach the highest bit; the sum saturates.
+    /// Added with saturation, this sets the highest bit of exactly the unknown types.
     const REACH: u16 = (1 << 15) - N_TYPES;
     /// The words of each of three vectors that hold types.
     const TYPES: [[usize; 2]; 3] = [[0, 6], [4, 4], [2, 2]];
@@ -97,7 +97,7 @@ mod tests {
     fn an_unknown_type_is_seen_wherever_it_stands() {
         for kind in (0..u16::MAX).step_by(3).chain([N_TYPES - 1, N_TYPES, 0x7fff, 0x8000, u16::MAX]) {
             for at in 0..45 {
-                // Everything but the types is as large as can be.
+                // Everything except the types has the largest value.
                 let known = Entry { kind: 28.into(), size: u16::MAX.into(), addr: u64::MAX.into() };
                 let mut entries = vec![known; 45];
                 entries[at].kind = kind.into();

@@ -1,4 +1,4 @@
-//! Walking to where a window begins, and what a jump repeats there. SPEC: drmemtrace.md#starting-elsewhere.
+//! Walks to the start of a window, and repeats there what a jump repeats. SPEC: drmemtrace.md#starting-elsewhere.
 
 use super::EntryReader;
 use crate::decode::{Limits, Sink, Stop};
@@ -6,7 +6,7 @@ use crate::lens::Walking;
 use crate::record::{ENTRY_BYTES, Entry, Marker};
 use quipu_model::{Result, Window};
 
-/// What must still happen before records are handed out.
+/// Work that remains before records are handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Walk {
     /// Nothing.
@@ -27,7 +27,7 @@ impl EntryReader {
                 }
                 let member = self.block.map(|block| block.member);
                 if repeat && member != before && member == self.chunk_of(limits.instrs) {
-                    // A file that is read from its start counts clock readings as if its chunks had been jumped over.
+                    // A file that is read from its start counts clock readings as if its chunks had been skipped by a jump.
                     self.interp.n_timestamps = 0;
                 }
             }
@@ -55,23 +55,24 @@ impl EntryReader {
         if repeat && self.interp.records > 0 {
             self.repeat_clock_and_cpu();
         }
-        // What is repeated under the numbers of real records counts as those.
+        // Repeated markers that take the numbers of real records count as those.
         let is_real = self.interp.batch_len() > 1;
         let before = if is_real { self.interp.batch_start } else { self.interp.records };
         self.limits.records = self.limits.records.min(before.saturating_add(self.most));
         Ok(true)
     }
 
-    /// The chunk after the first that a jump to this instruction begins to read at, whether or not this file is read from
-    /// there.
+    /// The chunk, other than the first, at which a jump to this instruction begins to read, whether or not this file is read
+    /// from there.
     fn chunk_of(&self, instr: u64) -> Option<u32> {
         let last = (self.file.container.members().len() as u64).checked_sub(1)?;
         let chunk = instr.checked_div(self.file.header.chunk_instrs)?.min(last);
         u32::try_from(chunk).ok().filter(|chunk| *chunk > 0)
     }
 
-    /// After a jump to an instruction, the latest clock reading and processor come first, numbered as DynamoRIO
-    /// numbers them: the two records before the instruction if a reading was met on the way, else twice the last.
+    /// Puts the latest clock reading and processor first after a jump to an instruction. They are numbered as DynamoRIO
+    /// numbers them: as the two records before the instruction if a clock reading was read on the way, else both as the last
+    /// record.
     fn repeat_clock_and_cpu(&mut self) {
         let last = self.interp.records;
         let before =
@@ -93,7 +94,7 @@ impl EntryReader {
     }
 }
 
-/// Where records end, and the walk to where they begin.
+/// Limits of the records to hand out, and the walk to the first of them.
 pub(super) fn window_limits(window: &Window) -> (Limits, Walk) {
     let none = Limits::NONE;
     match window {

@@ -1,4 +1,4 @@
-//! The schedule files beside a trace, set against what the trace itself tells.
+//! Compares the schedule files beside a trace with the trace itself.
 
 use super::{Difference, Recording, Schedule, Stretch, first_difference, read};
 use crate::record::VERSION_BRANCH_INFO;
@@ -6,7 +6,7 @@ use crate::trace::DrmemTrace;
 use quipu_model::{Finding, Place, Severity, ShardKind, Trace};
 use quipu_source::Source;
 
-/// One schedule file as read: its name, and its members.
+/// One schedule file: its name and its members.
 #[derive(Debug)]
 struct Read {
     name: String,
@@ -19,30 +19,30 @@ impl Read {
     }
 }
 
-/// What lies beside a trace; files that are all empty are as good as none.
+/// The schedule files beside a trace; if all are empty, they count as missing.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     serial: Option<Read>,
     cpus: Option<Read>,
-    /// Those that cannot be read, by name.
+    /// Names of the files that cannot be read.
     unreadable: Vec<String>,
     /// Instructions in a chunk, if the files count instructions modulo it.
     chunk_instrs: u64,
 }
 
-/// Which of the two files something stands in.
+/// Selects one of the two files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
     Serial,
     Cpus,
 }
 
-/// How DynamoRIO's writers leave a file; readers take both.
+/// The forms in which DynamoRIO's writers leave a file; readers accept both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Every stretch.
     Full,
-    /// Of neighbours of one thread only the first.
+    /// Only the first of consecutive stretches of one thread.
     Collapsed,
 }
 
@@ -55,20 +55,20 @@ impl Form {
     }
 }
 
-/// What comparing meets, in the order of the files.
+/// An item of the comparison, in the order of the files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Met<'m> {
-    /// A file's member, the lone one of the serial file: how many stretches it has, how many the trace has for it in full and
-    /// collapsed, and in which form it is if it has as many.
+    /// A file's member, or the single one of the serial file: its number of stretches, the number in the trace, full and
+    /// collapsed, and the form that has the same number, if any.
     Member { in_file: usize, full: usize, collapsed: usize, form: Option<Form> },
-    /// A stretch of the member before, at this position, that the trace has not.
+    /// A stretch of the preceding member, at this position, that the trace does not have.
     Stretch { index: usize, in_file: &'m Stretch, in_trace: &'m Stretch },
-    /// A processor of the trace that the file has no member for.
+    /// A processor of the trace that has no member in the file.
     MissingCpu(u64),
 }
 
 impl Met<'_> {
-    /// What is wrong, if anything is.
+    /// The finding for this item, if there is a difference.
     pub(crate) fn finding(&self, which: Which, place: &Place) -> Option<Finding> {
         let (count, entry) = match which {
             Which::Serial => ("drmemtrace/serial-schedule-count", "drmemtrace/serial-schedule-entry"),
@@ -98,7 +98,7 @@ impl Files {
     /// Reads the files beside a trace whose shards are threads.
     pub(crate) fn beside(trace: &DrmemTrace) -> Files {
         let headers = || trace.files().iter().map(|file| &file.header);
-        // Files of cores name processors of a scheduler's making.
+        // Files of cores name processors that a scheduler made up.
         if trace.shards().iter().any(|shard| shard.kind != ShardKind::Thread) {
             return Files::default();
         }
@@ -107,7 +107,7 @@ impl Files {
         let mut unreadable = Vec::new();
         let mut read_all = |source: Option<&Source>| match source.map(|source| (source, read(source))) {
             Some((source, Ok(members))) => Some(Read { name: source.name().to_owned(), members }),
-            // Why it cannot be read was told when the trace was opened.
+            // The reason was reported when the trace was opened.
             Some((source, Err(_))) => {
                 unreadable.push(source.name().to_owned());
                 None
@@ -115,14 +115,14 @@ impl Files {
             None => None,
         };
         let (mut serial, mut cpus) = (read_all(trace.serial_schedule()), read_all(trace.cpu_schedule()));
-        // DynamoRIO leaves both empty where it has nothing to say; where one of them is filled, the other lost something.
+        // DynamoRIO leaves both empty if it has no data; if only one is filled, the other lost something.
         if [&serial, &cpus].into_iter().flatten().all(Read::is_empty) {
             (serial, cpus) = (None, None);
         }
         Files { serial, cpus, unreadable, chunk_instrs: if is_old { chunk_instrs } else { 0 } }
     }
 
-    /// Those that lie there and cannot be read, by name.
+    /// Names of the files that exist but cannot be read.
     pub(crate) fn unreadable(&self) -> &[String] {
         &self.unreadable
     }
@@ -131,7 +131,7 @@ impl Files {
         self.serial.is_none() && self.cpus.is_none()
     }
 
-    /// Compares them with what the files of the trace say.
+    /// Compares the files with the recordings of the trace's own files.
     pub(crate) fn compare(&self, recordings: Vec<Recording>, mut visit: impl FnMut(Which, &Place, Met<'_>)) {
         let full = Schedule::full(recordings);
         let collapsed = full.collapsed();
@@ -160,14 +160,14 @@ impl Files {
         }
     }
 
-    /// Compares the stretches of one file or member with the full or the collapsed ones, whichever are as many.
+    /// Compares the stretches of one file or member with the full or the collapsed ones, whichever have the same number.
     fn compare_one(
         &self,
         mut file: Vec<Stretch>,
         [full, collapsed]: [&[Stretch]; 2],
         mut visit: impl FnMut(Met<'_>),
     ) {
-        // Those of one time may stand in any order.
+        // Stretches with the same time may be in any order.
         file.sort_by_key(Stretch::rank);
         let forms = [(Form::Full, full), (Form::Collapsed, collapsed)];
         let matching = forms.into_iter().find(|(_, trace)| trace.len() == file.len());
@@ -185,7 +185,7 @@ impl Files {
     }
 }
 
-/// A stretch in words.
+/// Describes a stretch for a message.
 fn describe(stretch: &Stretch) -> String {
     let Stretch { thread, timestamp, cpu, start_instr } = stretch;
     format!("thread `{thread}` on processor `{cpu}` at `{timestamp}` from instruction `{start_instr}`")

@@ -1,7 +1,7 @@
-//! The schedule as the entries of a trace tell it, and the bytes of both schedule files.
+//! Builds the schedule from the entries of a trace, and the bytes of both schedule files.
 //!
-//! SPEC: drmemtrace.md#schedule-files: each visible processor marker is a point. In files that hold
-//! several threads a thread may also be switched to without one; its first instruction is a point then.
+//! SPEC: drmemtrace.md#schedule-files: each visible processor marker is a point. In files of several threads a switch to a
+//! thread may lack such a marker; then its first instruction is a point.
 
 use super::Stretch;
 use crate::record::{Entry, Marker, Type};
@@ -10,31 +10,31 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use zerocopy::IntoBytes;
 
-/// Finds the points of one file: give it all its entries, in order, in parts of any size.
+/// Finds the points of one file: pass it all entries, in order, in parts of any size.
 ///
-/// Memory grows with the number of processor markers, 32 bytes each, but for those that repeat the one before; up to
-/// [`MAX_POINTS`] are kept.
+/// Memory grows with the number of processor markers, 32 bytes each, except for markers that repeat the previous one; at
+/// most [`MAX_POINTS`] are kept.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     points: Vec<Stretch>,
-    /// How many points are kept.
+    /// Maximum number of points to keep.
     most: usize,
     is_full: bool,
-    /// Instructions of each thread that was left, in this file.
+    /// Instruction counts of the other threads so far, in this file.
     left: FxHashMap<u64, u64>,
     thread: u64,
     /// Instructions of `thread` so far, in this file.
     instrs: u64,
     timestamp: u64,
-    /// The processor, once it is known.
+    /// The latest processor, once it is known.
     cpu: Option<u64>,
-    /// The clock and the processor that follow only repeat what stood before the seam of two chunks.
+    /// Recognises the clock reading and processor that repeat those before a chunk's seam.
     repeats: Repeats,
-    /// The thread was switched to, and no processor was named since.
+    /// True if the thread was switched to and no processor was named since.
     switched: bool,
 }
 
-/// What one file says: its points, and how many instructions each of its threads has in it.
+/// The recording of one file: its points, and the number of instructions of each of its threads.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
     points: Vec<Stretch>,
@@ -42,7 +42,7 @@ pub struct Recording {
     is_full: bool,
 }
 
-/// No more points than this are kept: 128 MiB of stretches.
+/// Maximum number of points kept: 128 MiB of stretches.
 pub const MAX_POINTS: usize = 4 << 20;
 
 impl Default for Recorder {
@@ -52,7 +52,7 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// A recorder that keeps this many points.
+    /// A recorder that keeps at most this many points.
     pub fn up_to(most: usize) -> Recorder {
         Recorder {
             points: Vec::new(),
@@ -68,12 +68,12 @@ impl Recorder {
         }
     }
 
-    /// True if there were more points than are kept: what is known is of no use then.
+    /// True if there were more points than are kept; the recording is useless then.
     pub fn is_full(&self) -> bool {
         self.is_full
     }
 
-    /// Takes in the next entries.
+    /// Records the next entries.
     pub fn take(&mut self, entries: &[Entry]) {
         for entry in entries {
             let kind = entry.kind();
@@ -87,7 +87,7 @@ impl Recorder {
         }
     }
 
-    /// Takes in this many instructions, with whatever stands between them but markers and threads.
+    /// Records this many instructions, along with any entries between them other than markers and threads.
     pub(crate) fn run(&mut self, instrs: u64) {
         if self.switched
             && let Some(cpu) = self.cpu
@@ -111,7 +111,7 @@ impl Recorder {
 
     fn switch_to(&mut self, thread: u64) {
         if thread != self.thread {
-            // The first "thread" of a file is none, and has run nothing.
+            // The first "thread" of a file is a placeholder that has run nothing.
             self.left.insert(self.thread, self.instrs);
             self.instrs = self.left.get(&thread).copied().unwrap_or(0);
             self.thread = thread;
@@ -132,7 +132,7 @@ impl Recorder {
         }
     }
 
-    /// What the file says.
+    /// The recording, at the end of the file.
     pub fn finish(mut self) -> Recording {
         self.left.insert(self.thread, self.instrs);
         Recording { points: self.points, instrs: self.left, is_full: self.is_full }
@@ -140,41 +140,41 @@ impl Recorder {
 }
 
 impl Recording {
-    /// How many points there are.
+    /// Number of points.
     pub fn len(&self) -> usize {
         self.points.len()
     }
 
-    /// True if the file has more points than these.
+    /// True if the file has more points than were kept.
     pub fn is_full(&self) -> bool {
         self.is_full
     }
 
-    /// True without points.
+    /// True if there are no points.
     pub fn is_empty(&self) -> bool {
         self.points.is_empty()
     }
 
-    /// The points of a file of one thread, found elsewhere, and how many instructions the thread has.
+    /// The recording of a file of one thread, from points found elsewhere and the number of the thread's instructions.
     pub fn of_thread(thread: u64, points: Vec<Stretch>, instrs: u64) -> Recording {
         Recording { points, instrs: [(thread, instrs)].into_iter().collect(), is_full: false }
     }
 }
 
-/// Who ran where, as the schedule files of a whole trace say it.
+/// The schedule of a whole trace, with the content of both schedule files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schedule {
     /// All points by time: the content of `serial_schedule.bin`.
     pub serial: Vec<Stretch>,
-    /// Those of each processor, by time: the members of `cpu_schedule.bin.zip`, by ascending number.
+    /// The points of each processor, by time: the members of `cpu_schedule.bin.zip`, by ascending number.
     pub cpus: BTreeMap<u64, Vec<Stretch>>,
 }
 
 impl Schedule {
     /// Every point of the files of a trace, in the order of the files.
     ///
-    /// A thread with parts in several files (files of cores) has its instructions counted through, in the order of
-    /// time. QUIRK: DynamoRIO counts through each such file instead, and takes all of it for its first thread's.
+    /// If a thread has parts in several files (files of cores), its instructions are counted across all of them, in the
+    /// order of time. QUIRK: DynamoRIO counts through each such file instead, and attributes all of it to its first thread.
     pub fn full(files: Vec<Recording>) -> Schedule {
         let mut serial = Vec::new();
         let mut parts: FxHashMap<u64, usize> = FxHashMap::default();
@@ -186,7 +186,7 @@ impl Schedule {
         } else {
             files.into_iter().for_each(|file| serial.extend(file.points));
         }
-        // Equal points cannot be told apart, so an unstable sort does.
+        // Equal points are indistinguishable, so an unstable sort is enough.
         serial.sort_unstable_by_key(Stretch::rank);
         let mut cpus: BTreeMap<u64, Vec<Stretch>> = BTreeMap::new();
         for point in &serial {
@@ -198,7 +198,7 @@ impl Schedule {
         Schedule { serial, cpus }
     }
 
-    /// Of neighbours of one thread only the first, as DynamoRIO's writers leave them in the files.
+    /// Keeps only the first of consecutive points of one thread, as DynamoRIO's writers do.
     pub fn collapsed(&self) -> Schedule {
         let collapse = |points: &[Stretch]| {
             let mut points = points.to_vec();
@@ -222,9 +222,9 @@ impl Schedule {
     }
 }
 
-/// The points of files that share threads, with each thread's instructions counted through all of them, by time.
+/// The points of files that share threads, by time, with each thread's instructions counted across all files.
 fn counted_through(files: Vec<Recording>) -> Vec<Stretch> {
-    // Each point with the instructions up to the thread's next one in the same file.
+    // Each point with the number of instructions up to the thread's next one in the same file.
     let mut pieces: Vec<(Stretch, u64)> = Vec::new();
     for Recording { points, instrs, .. } in files {
         let mut next = instrs;

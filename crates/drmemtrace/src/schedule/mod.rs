@@ -1,7 +1,7 @@
 //! Schedule files: which thread ran on which processor, from which instruction on.
 //!
-//! [`read`] reads the two files beside a trace, [`Recorder`] finds the same in the entries of a trace itself, [`Schedule`]
-//! puts what the recorders of all files found into the form of both files and gives their bytes, and [`first_difference`]
+//! [`read`] reads the two files beside a trace, [`Recorder`] finds the same data in the entries of a trace, [`Schedule`]
+//! combines the recordings of all files into the form of both files and gives their bytes, and [`first_difference`]
 //! compares. Packing the bytes (gzip, zip) and finding the files is done elsewhere.
 //!
 //! Described in docs/formats/drmemtrace.md, section *Schedule files*.
@@ -45,7 +45,7 @@ impl Stretch {
         }
     }
 
-    /// What both files are sorted by: time, then processor, thread and instruction.
+    /// The key by which both files are sorted: time, then processor, thread and instruction.
     pub fn rank(&self) -> (u64, u64, u64, u64) {
         (self.timestamp.get(), self.cpu.get(), self.thread.get(), self.start_instr.get())
     }
@@ -62,15 +62,15 @@ impl fmt::Debug for Stretch {
     }
 }
 
-/// A schedule that inflates to more than this is not read: a million stretches.
+/// Limit of the inflated size of a schedule: a million stretches.
 const MAX_BYTES: usize = 32 << 20;
 
-/// Reads a schedule file, member by member: the serial one has one member, the other has one for each processor,
-/// named by its number. An empty member is a file that the writer left empty.
+/// Reads a schedule file, member by member: the serial file has one member, the other has one for each processor, named by
+/// its number. An empty member means that the writer left the file empty.
 ///
 /// # Errors
-/// What reading the file says, for a damaged archive as well: stretches that are missing would be taken for others; `Limit`
-/// for more than a million stretches, `Truncated` if the last one is not whole.
+/// Errors of reading the file, also for a damaged archive, since missing stretches would look like others; `Limit` for more
+/// than a million stretches; `Truncated` if the last one is incomplete.
 pub fn read(source: &Source) -> Result<Vec<(String, Vec<Stretch>)>> {
     let container = source.container()?;
     if let Some(damage) = container.damage().first() {
@@ -102,14 +102,14 @@ pub fn read(source: &Source) -> Result<Vec<(String, Vec<Stretch>)>> {
     Ok(members)
 }
 
-/// Where a file's stretches first differ from those of the trace.
+/// The first difference between a file's stretches and those of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// Position in the file, counted from 0.
     pub index: usize,
-    /// What the file has there, if it does not end before.
+    /// The file's stretch there; `None` if the file ends before.
     pub file: Option<Stretch>,
-    /// What the trace has there, if it does not end before.
+    /// The trace's stretch there; `None` if the trace ends before.
     pub trace: Option<Stretch>,
 }
 

@@ -1,4 +1,4 @@
-//! Where each thread of a trace is at a given time, as a schedule file says.
+//! Position of each thread of a trace at a given time, from a schedule file.
 //!
 //! SPEC: drmemtrace.md#schedule-files.
 
@@ -7,14 +7,15 @@ use crate::cores::Counted;
 use crate::trace::File;
 use std::collections::BTreeMap;
 
-/// How many instructions of `file` come before `time`, as its `stretches` say, which are in order of time; `None` if
-/// the last of them begins no later than `time`, or there is none. Between two stretches instructions take equally long.
+/// Number of instructions of `file` before `time`, according to its `stretches`, which are in order of time; `None` if the
+/// last of them begins no later than `time`, or there are none. Between two stretches, all instructions are taken to last
+/// equally long.
 ///
-/// QUIRK: no stretch says when a thread ends, so DynamoRIO takes a thread in its last stretch for one that is over.
-/// Its ordinals count from 1, and it rounds down, so the instruction under way at `time` is still to come.
+/// QUIRK: no stretch states when a thread ends, so DynamoRIO treats a thread in its last stretch as finished. Its ordinals
+/// count from 1, and it rounds down, so the instruction being executed at `time` is still to come.
 pub(crate) fn instrs_before(file: &File, stretches: &[Stretch], time: u64) -> Option<u64> {
     let mut counted = Counted::default();
-    // Of two stretches at one time the later one counts.
+    // Of two stretches at one time, the later one counts.
     let starts: BTreeMap<u64, u64> =
         stretches.iter().map(|stretch| (stretch.timestamp.get(), counted.start(file, stretch).0)).collect();
     let (later, upper) =

@@ -32,7 +32,7 @@ use quipu_model::{
 };
 use std::sync::Arc;
 
-/// The tool, as lists name it.
+/// The tool, as registered in the list of tools.
 pub static SCHEDULE_FILES: ScheduleFilesTool = ScheduleFilesTool;
 
 /// The type of [`SCHEDULE_FILES`].
@@ -48,7 +48,7 @@ static INFO: ToolInfo = ToolInfo {
     in_report: false,
 };
 
-/// Differences listed one by one; all are counted.
+/// Number of differences that are listed individually; all are counted.
 const N_LISTED: usize = 8;
 
 impl Tool for ScheduleFilesTool {
@@ -60,7 +60,7 @@ impl Tool for ScheduleFilesTool {
         &INFO
     }
 
-    /// A part of a thread has a part of its time slices.
+    /// A part of a thread has only a part of its time slices.
     fn wants_whole_traces(&self) -> bool {
         true
     }
@@ -78,20 +78,20 @@ impl Tool for ScheduleFilesTool {
     }
 }
 
-/// A trace that can be compared: one of some of its threads cannot, with the schedule of all.
+/// The trace, if it can be compared: some of its threads cannot be compared with the schedule of all.
 fn native(trace: &dyn Trace) -> Option<&DrmemTrace> {
     let trace = trace.as_any()?.downcast_ref::<DrmemTrace>()?;
     trace.is_whole().then_some(trace)
 }
 
-/// Why nothing is compared.
+/// Reasons for comparing nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// No file lies beside the trace.
     None,
-    /// What lies there is empty.
+    /// The file beside the trace is empty.
     Empty,
-    /// What lies there cannot be read.
+    /// The file beside the trace cannot be read.
     Unreadable,
     /// The trace has files of cores, or files that mix threads.
     Cores,
@@ -102,7 +102,7 @@ pub enum Missing {
 }
 
 impl Missing {
-    /// Why there is nothing to compare a trace with.
+    /// The reason why a trace is not compared.
     fn of(trace: &dyn Trace, files: &Files) -> Missing {
         let Some(trace) = trace.as_any().and_then(|trace| trace.downcast_ref::<DrmemTrace>()) else {
             return Missing::None;
@@ -148,7 +148,7 @@ impl Missing {
 
 quipu_model::result_names!(Missing);
 
-/// What the threads read so far say.
+/// The recordings of the threads so far.
 struct Recorded {
     files: Arc<Files>,
     /// The files of the trace, by shard.
@@ -156,11 +156,11 @@ struct Recorded {
     missing: Option<Missing>,
     done: Vec<Recording>,
     at_work: Option<Recorder>,
-    /// The file at work, whose chunks are compared with what is counted.
+    /// The current file, whose chunks are compared with the counts.
     counted: Option<(Arc<File>, Counter)>,
-    /// Points of all that is done.
+    /// Points of all finished recordings.
     n_points: usize,
-    /// There are too many points; recordings are dropped.
+    /// True if there are too many points; recordings are dropped.
     is_too_long: bool,
 }
 

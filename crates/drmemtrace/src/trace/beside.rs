@@ -1,4 +1,4 @@
-//! What lies beside a trace: lists of functions, and schedules, which say whose files should be there.
+//! Files beside a trace: lists of functions, and schedules, which show which threads and cores should have files.
 
 use crate::funclist;
 use crate::listing::Listing;
@@ -9,7 +9,7 @@ use quipu_source::Source;
 use rustc_hash::FxHashSet;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A broken file beside the trace is no reason not to read the trace.
+/// Turns an error in a file beside the trace into a finding, since the trace itself can be read.
 fn beside(error: &Error, rule: &'static str) -> Finding {
     let (place, message) = (error.place().clone(), error.message().to_owned());
     Finding::new(rule, Severity::Warning, place, message)
@@ -33,7 +33,7 @@ pub(super) fn functions_of(listing: &Listing, workload: u16, findings: &mut Vec<
 /// The rule of schedule files that cannot be read.
 pub(super) const SCHEDULE_FILE: &str = "drmemtrace/schedule-file";
 
-/// What to say where threads are arranged by the schedule file beside the trace.
+/// The finding for threads that are arranged by the schedule file beside the trace.
 pub(super) fn by_file(source: &Source) -> Finding {
     Finding {
         rule: "drmemtrace/schedule-source".into(),
@@ -48,18 +48,19 @@ pub(super) fn by_file(source: &Source) -> Finding {
     }
 }
 
-/// Which threads or cores should have files.
+/// The threads or cores that should have files.
 pub(super) struct Wanted<'w> {
-    /// Those that were chosen; all if empty.
+    /// The selected threads; empty for all.
     pub(super) threads: &'w [ThreadId],
-    /// Those that have files; `None` if files were left out.
+    /// The threads that have files; `None` if files were left out.
     pub(super) present: Option<&'w FxHashSet<u64>>,
-    /// The numbers in the names of files of cores, where there are any; `None` if files are of threads, or were left out.
+    /// The numbers in the names of files of cores, if they have any; `None` if the files are of threads, or if some were
+    /// left out.
     pub(super) cores: Option<Vec<Option<u64>>>,
 }
 
 impl Wanted<'_> {
-    /// Threads of a schedule without files. Only files of threads say in their headers whose they are.
+    /// Reports threads of a schedule without files. Only files of threads name their thread in the header.
     fn missing_files(&self, source: &Source, members: &[(String, Vec<Stretch>)]) -> Option<Finding> {
         let present = self.present?;
         let mut missing: BTreeMap<u64, u64> = BTreeMap::new();
@@ -83,13 +84,14 @@ impl Wanted<'_> {
 }
 
 impl Wanted<'_> {
-    /// Cores of a schedule without files. Files of cores do not say in their headers whose they are, and are only counted.
+    /// Reports cores of a schedule without files. Files of cores do not name their core in the header, so they are only
+    /// counted.
     fn missing_cores(&self, source: &Source, members: &[(String, Vec<Stretch>)]) -> Option<Finding> {
         let files = self.cores.as_ref()?;
         let stretches = members.iter().flat_map(|(_, stretches)| stretches);
         let cores: BTreeSet<u64> = stretches.map(|stretch| stretch.cpu.get()).collect();
         let n_missing = cores.len().checked_sub(files.len()).filter(|n| *n > 0)?;
-        // The number of a core may be that of its file, or it is counted from 0 there.
+        // A file may be named by the number of its core, or by a count from 0.
         let absent: Vec<u64> = cores.iter().copied().filter(|core| !files.contains(&Some(*core))).collect();
         let message = match (n_missing, absent.first().filter(|_| absent.len() == n_missing)) {
             (1, Some(core)) => format!("core `{core}` has no file"),
@@ -101,10 +103,10 @@ impl Wanted<'_> {
     }
 }
 
-/// The rule of files that should be there.
+/// The rule for missing files.
 const MISSING_FILE: &str = "drmemtrace/missing-file";
 
-/// What the schedule files beside the trace say; a broken one is a finding, not a failure.
+/// Facts from the schedule files beside the trace; a broken file is a finding, not an error.
 pub(super) fn schedule_facts(
     listing: &Listing,
     wanted: &Wanted<'_>,

@@ -1,4 +1,4 @@
-//! What a trace says of itself, and its shards.
+//! The properties of a trace, and its shards.
 
 use super::beside::{Wanted, schedule_facts};
 use super::file::File;
@@ -131,7 +131,7 @@ pub(super) fn meta(
         format: INFO.name.into(),
         title: title(filetype),
         is_ended: None,
-        // None is known where headers are damaged, which findings say.
+        // No version is known if headers are damaged, which findings report.
         version: Some(versions.iter().map(u64::to_string).collect::<Vec<_>>().join(", "))
             .filter(|versions| !versions.is_empty()),
         arch: filetype.arch(),

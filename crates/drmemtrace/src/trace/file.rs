@@ -11,9 +11,9 @@ use quipu_source::{Ahead, Container, Source, StreamOptions};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How many bytes of a file are looked at for its header; a real one takes about 300.
+/// Number of bytes of a file that are searched for its header; a real header takes about 300.
 const HEADER_BYTES: usize = 64 * ENTRY_BYTES;
-/// How far is looked for a second thread: further than a tracer's buffers of 64 KiB reach when converted.
+/// Number of bytes that are searched for a second thread: more than a tracer's buffers of 64 KiB take after conversion.
 const MIXED_BYTES: usize = 1 << 20;
 /// Chunks are joined into pieces of at least this many inflated bytes, so that a piece outweighs its set-up.
 const MIN_PIECE_BYTES: u64 = 1 << 19;
@@ -25,7 +25,7 @@ pub struct File {
     pub container: Container,
     /// Name of the file.
     pub name: String,
-    /// What its first entries say.
+    /// The header from its first entries.
     pub header: Header,
     /// Bytes of an entry on disk.
     pub entry_bytes: usize,
@@ -33,9 +33,9 @@ pub struct File {
     pub pieces: Vec<Range<usize>>,
     /// True if reading may start at any chunk.
     pub can_jump: bool,
-    /// Which of several traces it belongs to, counted from 0. SPEC: drmemtrace.md#view.
+    /// Number of its trace among several that are read together, from 0. SPEC: drmemtrace.md#view.
     pub workload: u16,
-    /// Whether its chunks count the same as its readers.
+    /// Whether the counts of its chunks agree with those of its readers.
     pub(crate) seams: Seams,
 }
 
@@ -63,7 +63,7 @@ pub(super) fn open_file(source: &Source, entry_bytes: usize, workload: u16) -> R
         true => EntryReader::instrs_in_first_member(&file)?,
         false => None,
     };
-    // Only this function holds it yet.
+    // There are no other references yet.
     if let Some(file) = Arc::get_mut(&mut file) {
         file.header.chunk_instrs = chunk_instrs.unwrap_or(file.header.chunk_instrs);
         file.can_jump = self::can_jump(&file.container, &file.header);
@@ -72,7 +72,7 @@ pub(super) fn open_file(source: &Source, entry_bytes: usize, workload: u16) -> R
     Ok(file)
 }
 
-/// The first bytes of a file: of its first member that holds something.
+/// The first bytes of a file, taken from its first member that is not empty.
 fn head(source: &Source, container: &Container, n_bytes: usize) -> Result<Vec<u8>> {
     let head = source.head(n_bytes)?;
     let members = container.members();
@@ -83,7 +83,7 @@ fn head(source: &Source, container: &Container, n_bytes: usize) -> Result<Vec<u8
     let options = StreamOptions { ahead: Ahead::Inline, ..StreamOptions::default() };
     let mut stream = container.stream(first..first + 1, &options)?;
     let (mut head, mut block) = (Vec::new(), Vec::new());
-    // Damage is reported by who reads the file.
+    // Damage is reported by the reader of the file.
     while head.len() < n_bytes && matches!(stream.next(&mut block), Ok(Some(_))) {
         head.extend_from_slice(&block);
     }
@@ -92,27 +92,27 @@ fn head(source: &Source, container: &Container, n_bytes: usize) -> Result<Vec<u8
 }
 
 impl File {
-    /// What opening it found wrong.
+    /// Findings from opening the file.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let mut findings: Vec<Finding> = self.container.damage().iter().map(container_finding).collect();
         findings.extend(self.header.findings(&self.name));
         findings
     }
 
-    /// The number of the chunk that a member is, which its name says.
+    /// The number of a member's chunk, from the member's name.
     pub fn chunk_number(&self, member: u32) -> u64 {
         let name = |at: u32| self.container.members().get(at as usize).map(|member| &*member.name);
         chunk_number_of(member, name(member))
     }
 
-    /// True if the file begins with a chunk after the first, whose `head` gives its ordinal in place of a header.
+    /// True if the file begins with a chunk after the first, whose `head` has its ordinal in place of a header.
     fn lacks_first_chunk(&self, head: &[Entry]) -> bool {
         self.header.stated.is_none()
             && self.chunk_number(self.first_member()) > 0
             && head.first().is_some_and(|first| first.is_marker(Marker::RECORD_ORDINAL))
     }
 
-    /// The number of the first chunk that is there; the header stands in chunk 0.
+    /// The number of the first chunk that is present; the header is in chunk 0.
     pub(crate) fn first_chunk(&self) -> u64 {
         match self.header.chunk_instrs > 0 && self.header.stated.is_none() {
             true => self.chunk_number(self.first_member()),
@@ -120,23 +120,23 @@ impl File {
         }
     }
 
-    /// True if nothing is in a member.
+    /// True if a member is empty.
     pub(crate) fn is_empty_member(&self, member: u32) -> bool {
         self.container.members().get(member as usize).is_some_and(|member| member.len == Some(0))
     }
 
-    /// The first member that holds something; else the first.
+    /// The first member that is not empty; if all are, the first.
     pub(crate) fn first_member(&self) -> u32 {
         let n_members = self.container.members().len() as u32; // No archive has 2^32 members.
         (0..n_members).find(|member| !self.is_empty_member(*member)).unwrap_or(0)
     }
 
-    /// The last member before another that holds something.
+    /// The last member before another one that is not empty.
     pub(crate) fn member_before(&self, member: u32) -> Option<u32> {
         (0..member).rev().find(|member| !self.is_empty_member(*member))
     }
 
-    /// How many chunks are missing right before a member. Those whose members are empty are missing, too.
+    /// Number of chunks that are missing right before a member, including those whose members are empty.
     pub(crate) fn n_missing_before(&self, member: u32) -> u64 {
         match self.member_before(member) {
             None => self.first_chunk(),
@@ -147,7 +147,7 @@ impl File {
         }
     }
 
-    /// How often bytes of the file proved damaged after they were delivered. Nothing of a pipe can be read again.
+    /// Number of times that bytes of the file proved damaged after they were delivered. A pipe cannot be read again.
     pub(crate) fn n_delivered_damaged(&self) -> u64 {
         match self.container.source().can_seek() {
             true => self.container.n_delivered_damaged() + u64::from(self.seams.is_doubted()),
@@ -160,13 +160,13 @@ impl File {
         is_core_or_mixed(&self.header)
     }
 
-    /// True if a thread has no business in the file: one that was taken for the file of another.
+    /// True if a thread does not belong in the file, which was taken for another thread's file.
     pub(crate) fn is_stranger(&self, tid: u64) -> bool {
         !self.holds_several_threads() && self.header.is_header && tid != self.header.tid
     }
 
-    /// Judges the thread that a raw entry names. Where it is none of the file's, the file is read again by a reader that knows
-    /// records and says so, as with seams ([`crate::seams`]).
+    /// Checks the thread that a raw entry names. If it does not belong in the file, the file is read again by a reader that
+    /// counts records and reports it, as with seams ([`crate::seams`]).
     pub(crate) fn meet_thread(&self, tid: u64) {
         if self.is_stranger(tid) {
             self.seams.doubt();
@@ -194,14 +194,14 @@ impl File {
     }
 }
 
-/// The number of the chunk that a member of this name is; its position if the name says none.
+/// The chunk number in a member's name; the member's position if there is none.
 pub(crate) fn chunk_number_of(member: u32, name: Option<&str>) -> u64 {
     let number = name.and_then(|name| name.strip_prefix("chunk.")?.parse().ok());
-    // A number that is lower than the position is made up.
+    // A number below the position cannot be right.
     number.filter(|number| *number >= u64::from(member)).unwrap_or(member.into())
 }
 
-/// How often bytes of files that can be read again proved damaged after they were delivered.
+/// Number of times that bytes of these files, if they can be read again, proved damaged after they were delivered.
 pub(crate) fn n_delivered_damaged(files: &[Arc<File>]) -> u64 {
     files.iter().map(|file| file.n_delivered_damaged()).sum()
 }
@@ -212,9 +212,9 @@ pub(super) fn is_core_or_mixed(header: &Header) -> bool {
 
 /// True if reading may start at any member of a file.
 ///
-/// It may at the chunks of a thread's file: each repeats the clock, the processor, its record ordinal and the encodings,
-/// and holds a known number of instructions. What a chunk does not repeat is who runs (core-sharded and mixed files), open
-/// kernel regions and the window: such files are read from the start.
+/// It may start at the chunks of a thread's file: each repeats the clock, the processor, its record ordinal and the
+/// encodings, and holds a known number of instructions. A chunk does not repeat the running thread (core-sharded and mixed
+/// files), open kernel regions and the window: such files are read from the start.
 fn can_jump(container: &Container, header: &Header) -> bool {
     container.members().len() > 1
         && header.chunk_instrs > 0

@@ -1,4 +1,4 @@
-//! `convert`, `split` and `merge`: the same entries, in another container, in other chunks, in files of other things.
+//! `convert`, `split` and `merge`: the same entries in another container, in other chunks, or in files split differently.
 
 use super::{CHUNK_INSTRS, WRITING, Work};
 use crate::write::{NoEdit, Sharding};
@@ -6,7 +6,7 @@ use quipu_model::options::Kind;
 use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed};
 use quipu_model::{Error, OptionSpec, Result};
 
-/// What files are about.
+/// Option: whether each file holds a thread or a core.
 const SHARDING: OptionSpec = OptionSpec::new(
     "sharding",
     Kind::Choice(&["threads", "cores"]),
@@ -17,7 +17,7 @@ const SHARDING: OptionSpec = OptionSpec::new(
 .value("WHAT")
 .group(WRITING);
 
-/// The version that is written.
+/// Option: the version to write.
 const FORMAT_VERSION: OptionSpec = OptionSpec::new(
     "format-version",
     Kind::Choice(&["2", "3", "4", "5", "6", "7", "source"]),
@@ -27,7 +27,7 @@ const FORMAT_VERSION: OptionSpec = OptionSpec::new(
 .value("2..7|source")
 .group(WRITING);
 
-/// The same trace in another container, in other chunks, of a later version, or in files of cores.
+/// Writes the same trace in another container, in other chunks, as a later version, or as files of cores.
 #[derive(Debug)]
 pub struct Convert;
 
@@ -66,7 +66,7 @@ impl Transform for Convert {
     }
 }
 
-/// A file for each thread.
+/// Writes one file for each thread.
 #[derive(Debug)]
 pub struct Split;
 
@@ -83,7 +83,7 @@ impl Transform for Split {
     }
 }
 
-/// One file, in which all threads take turns.
+/// Writes one file, in which all threads take turns.
 #[derive(Debug)]
 pub struct Merge;
 

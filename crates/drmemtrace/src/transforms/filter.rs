@@ -133,7 +133,7 @@ impl Transform for FilterTransform {
         let spec = Arc::new(spec(job.options)?);
         let work = Work::begin(job, progress)?;
         check_names(&pairs(job.options)?, &work.trace)?;
-        // All filters are made before anything is written: what is wrong with one is said at once.
+        // All filters are made before anything is written, so that an error in one is reported at once.
         for file in work.trace.files() {
             Filter::new(spec.clone(), file.header.filetype)?;
         }
@@ -151,12 +151,12 @@ impl Transform for FilterTransform {
     }
 }
 
-/// Refuses to give two threads of the source one name.
+/// Rejects renames that give two threads of the source the same id.
 ///
 /// # Errors
-/// `Missing` if there is no thread of the old name, `Usage` if two would have the same new one.
+/// `Missing` if no thread has the old id; `Usage` if two threads would have the same new one.
 fn check_names(renames: &[(u64, u64)], trace: &DrmemTrace) -> Result<()> {
-    // Files of several threads do not say beforehand which; what is seen of them is in the records only.
+    // The threads of files with several threads are not known beforehand; they only appear in the records.
     let is_known = trace.shards().iter().all(|shard| shard.kind == ShardKind::Thread);
     let tids: Vec<u64> = trace.shards().iter().filter_map(|shard| Some(shard.thread?.packed())).collect();
     for (i, (old, new)) in renames.iter().enumerate() {
@@ -170,7 +170,7 @@ fn check_names(renames: &[(u64, u64)], trace: &DrmemTrace) -> Result<()> {
         if before.iter().any(|(_, other)| other == new) {
             return Err(Error::usage(format!("{pair}: another thread is given {new} already")));
         }
-        // A thread that is renamed itself leaves its name to others.
+        // The id of a renamed thread is free for another.
         if old != new && tids.contains(new) && !renames.iter().any(|(other, _)| other == new) {
             return Err(Error::usage(format!("{pair}: the trace has a thread {new} already")));
         }
@@ -178,7 +178,7 @@ fn check_names(renames: &[(u64, u64)], trace: &DrmemTrace) -> Result<()> {
     Ok(())
 }
 
-/// What is left out and changed.
+/// The filters that the options select.
 fn spec(options: &Options) -> Result<FilterSpec> {
     let markers = |spec: &OptionSpec| -> Result<Vec<u16>> {
         options.texts(spec).map(|text| marker(spec, text)).collect()
@@ -222,7 +222,7 @@ fn spec(options: &Options) -> Result<FilterSpec> {
     Ok(spec)
 }
 
-/// The entry types that a word stands for: a name or a family. What frames a trace is none of them.
+/// The entry types that a word stands for: a name or a family. Types that frame a trace are excluded.
 fn types(word: &str) -> Option<Vec<u16>> {
     let names = table::types();
     let narrow = |number: &u64| *number as u16; // There are fifty.

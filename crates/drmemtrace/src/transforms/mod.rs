@@ -1,6 +1,6 @@
-//! What can be made of traces of this format: the same in another container, a part, less, files of other things.
+//! Transforms of traces of this format: another container, a part, fewer records, or files split differently.
 //!
-//! [`crate::edits`] decides entry by entry, [`crate::write`] makes files; here the options of each verb become both.
+//! [`crate::edits`] decides entry by entry, [`crate::write`] makes files; here the options of each verb select both.
 
 mod convert;
 mod filter;
@@ -20,13 +20,13 @@ use quipu_source::Packing;
 use std::path::Path;
 use std::sync::Arc;
 
-/// All of them.
+/// All transforms of the format.
 pub static TRANSFORMS: &[&dyn Transform] = &[&Convert, &TrimTransform, &FilterTransform, &Split, &Merge];
 
-/// The heading of options about what is written.
+/// The heading of options about the output.
 const WRITING: &str = "Writing";
 
-/// How long chunks are.
+/// Option: length of chunks.
 pub(crate) const CHUNK_INSTRS: OptionSpec = OptionSpec::new(
     "chunk-instrs",
     Kind::Count,
@@ -35,7 +35,7 @@ pub(crate) const CHUNK_INSTRS: OptionSpec = OptionSpec::new(
 )
 .group(WRITING);
 
-/// A trace that is written again.
+/// A rewrite of a trace.
 struct Work<'a> {
     job: &'a TransformJob<'a>,
     trace: DrmemTrace,
@@ -43,7 +43,7 @@ struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    /// Opens what a job is about.
+    /// Opens the trace of a job.
     fn begin(job: &'a TransformJob<'a>, progress: &'a dyn Progress) -> Result<Work<'a>> {
         let trace = trace::open(job.source, job.opening)?;
         progress.expect(trace.meta().packed_bytes);
@@ -55,7 +55,8 @@ impl<'a> Work<'a> {
         self.trace.shards().iter().all(|shard| shard.kind == ShardKind::Thread)
     }
 
-    /// How to write: packed as asked for, or else as the name of a single file ends, or else as the source is.
+    /// Options for writing. The packing is the requested one, otherwise the one that the name of a single file implies,
+    /// otherwise that of the source.
     fn options(&self) -> Result<WriteOptions> {
         let job = self.job;
         let chunk_instrs = job.options.number(&CHUNK_INSTRS);
@@ -76,7 +77,7 @@ impl<'a> Work<'a> {
         })
     }
 
-    /// Makes sure that a folder's name does not promise a container that its files do not get.
+    /// Rejects a folder name that implies a container other than that of its files.
     fn refuse_misleading_name(&self, packing: Packing) -> Result<()> {
         let job = self.job;
         let is_free = job.source.is_folder() && job.container.is_none();
@@ -102,8 +103,8 @@ impl<'a> Work<'a> {
         Ok(shown::transformed(&self.trace, summary))
     }
 
-    /// Rewrites the threads that were chosen, of files that hold one or several. With `needs_instrs`, threads with no
-    /// instruction left are left out.
+    /// Rewrites the selected threads, of files that hold one or several. With `needs_instrs`, threads with no instruction
+    /// left are omitted.
     fn rewrite_threads<E: EntryEdit>(
         &self,
         options: &WriteOptions,
@@ -119,7 +120,7 @@ impl<'a> Work<'a> {
         self.rewrite(options, &framed)
     }
 
-    /// Writes the trace again, split in another way.
+    /// Writes the trace again with another sharding.
     fn reshard(&self, sharding: Sharding) -> Result<Transformed> {
         let job = self.job;
         let mut options = self.options()?;
@@ -137,7 +138,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// The packing that the name of a file promises.
+/// The packing that the name of a file implies.
 fn named_packing(path: &Path) -> Option<Packing> {
     Packing::of_file_name(&path.file_name()?.to_string_lossy())
 }

@@ -1,4 +1,4 @@
-//! What is said of files that were written.
+//! The summary of files that were written.
 
 use crate::trace::DrmemTrace;
 use crate::write::{Counts, FileSummary, Summary};
@@ -10,14 +10,14 @@ use quipu_model::transform::{Doubtful, Transformed};
 use quipu_model::{Found, Trace};
 use serde::Serialize;
 
-/// What came of writing.
+/// The result of writing.
 ///
-/// Facts: `files` (a list of `source`, `name` or `null` if nothing was left, `read` and `written` with `entries`,
-/// `records` and `instrs`, `dropped_records`, `bytes`, `members`, `doubtful_from`, the number of records before the
-/// first damage, or `null`; `read` and `dropped_records` are `null` for what was
-/// written from several files), `read`, `written`, `dropped` (`records`, `instrs`), `layout` (of the records `read`, those
-/// that belong to the layout of files and are no records of the program, such as headers of threads and footers of chunks,
-/// and of the records `written`; so `read` less `dropped` less `layout.read` is `written` less `layout.written`), `bytes`.
+/// Facts: `files` (a list of `source`, `name` or `null` if nothing was left, `read` and `written` with `entries`, `records`
+/// and `instrs`, `dropped_records`, `bytes`, `members`, `doubtful_from`, the number of records before the first damage, or
+/// `null`; `read` and `dropped_records` are `null` for a file that was written from several files), `read`, `written`,
+/// `dropped` (`records`, `instrs`), `layout` (number of the records `read`, and of those `written`, that belong to the
+/// layout of files rather than to the program, such as headers of threads and footers of chunks; so `read` less `dropped`
+/// less `layout.read` is `written` less `layout.written`), `bytes`.
 pub(super) fn transformed(trace: &DrmemTrace, summary: Summary) -> Transformed {
     let mut found = Found::default();
     let all = trace.meta().findings.iter().chain(&summary.findings);
@@ -36,7 +36,7 @@ pub(super) fn transformed(trace: &DrmemTrace, summary: Summary) -> Transformed {
     }
 }
 
-/// Why as many records are not written as were read and not dropped; `None` if they are.
+/// Explains why the number of records written differs from those read and not dropped; `None` if it does not.
 fn layout(summary: &Summary) -> Option<String> {
     let (read, made) = (summary.taken.layout_records, summary.made_records());
     (read != made).then(|| {
@@ -49,7 +49,7 @@ fn layout(summary: &Summary) -> Option<String> {
     })
 }
 
-/// For people.
+/// The summary as text.
 fn lines(summary: &Summary) -> Vec<(String, Vec<Cell>)> {
     let written = summary.written();
     let n_files = summary.files.iter().filter(|file| file.name.is_some()).count() as u64;
@@ -73,7 +73,7 @@ fn lines(summary: &Summary) -> Vec<(String, Vec<Cell>)> {
     lines
 }
 
-/// A file that was written, for programs.
+/// The summary of one written file in machine-readable form.
 #[derive(Serialize)]
 struct Written {
     source: String,
@@ -98,7 +98,7 @@ struct Layout {
     written: u64,
 }
 
-/// For programs.
+/// The summary in machine-readable form.
 fn facts(summary: &Summary) -> Vec<Fact> {
     let file = |file: &FileSummary| Written {
         source: file.source.clone(),

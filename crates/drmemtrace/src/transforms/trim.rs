@@ -9,9 +9,9 @@ use quipu_model::{Error, ErrorKind, OptionSpec, Options, Result, Trace, Window};
 use std::ops::{Range, RangeInclusive};
 
 const PART: &str = "Which part";
-/// Other units than records.
+/// Options with units other than records.
 const NOT_RECORDS: &[&str] = &["skip-instrs", "take-instrs", "since", "until", "instrs"];
-/// Other units than instructions from one on.
+/// Options with units other than a number of instructions.
 const NOT_INSTRS: &[&str] = &["since", "until", "instrs"];
 
 const SKIP: OptionSpec =
@@ -83,7 +83,7 @@ impl Transform for TrimTransform {
         }
         let (unit, parts) = parts(&windows, is_per_thread, &work)?;
         let edit_of = |shard: usize| Some(Trim::new(unit, parts.get(shard).cloned().unwrap_or_default()));
-        // Where files hold several threads, records of those that were not chosen count, too.
+        // If files hold several threads, records of the other threads are counted, too.
         let counts_others = !job.opening.threads.is_empty() && !work.has_files_of_threads();
         work.rewrite_threads(&work.options()?, &edit_of, true).map_err(|error| match error.kind() {
             ErrorKind::Missing if counts_others => error.hint(PARTS_COUNT_ALL),
@@ -92,7 +92,7 @@ impl Transform for TrimTransform {
     }
 }
 
-/// The parts that options name.
+/// The parts that the options select.
 fn windows(options: &Options) -> Result<Vec<Window>> {
     let end = |start: u64, n: Option<u64>| n.map_or(u64::MAX, |n| start.saturating_add(n));
     let ranges: Vec<RangeInclusive<u64>> = options.ranges(&INSTRS).collect();
@@ -116,7 +116,7 @@ fn windows(options: &Options) -> Result<Vec<Window>> {
         .hint("say --skip or --take, --skip-instrs or --take-instrs, --since or --until, or --instrs"))
 }
 
-/// What is kept of each file, and in which unit.
+/// The ranges to keep of each file, and their unit.
 fn parts(
     windows: &[Window],
     is_per_thread: bool,
@@ -145,7 +145,7 @@ fn parts(
     Ok((unit, parts))
 }
 
-/// Ranges in their order, those that overlap or touch as one.
+/// Sorts ranges and merges those that overlap or touch.
 fn joined(ranges: &[RangeInclusive<u64>]) -> Vec<Range<u64>> {
     let mut sorted: Vec<Range<u64>> =
         ranges.iter().map(|range| *range.start()..range.end().saturating_add(1)).collect();

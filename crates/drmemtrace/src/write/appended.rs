@@ -1,16 +1,16 @@
-//! A file that is open only while bytes are written to it, so that hundreds of files may be in the making where the system
-//! lets a process have few of them open.
+//! A file that is open only while bytes are written to it, so that hundreds of files can be written at the same time
+//! although the system limits how many of them a process may have open.
 
 use quipu_source::{Closings, OutputFile};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// A file in the making. Each write opens and closes it, so writes should be large.
+/// A file being written. Each write opens and closes it, so writes should be large.
 #[derive(Debug)]
 pub(super) struct Appended {
     path: PathBuf,
-    /// Where the next byte goes.
+    /// Offset of the next write.
     at: u64,
     len: u64,
 }

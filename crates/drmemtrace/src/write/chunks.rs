@@ -1,4 +1,4 @@
-//! Entries on their way into a container: cut into chunks, with what each chunk must repeat (spec 6.12).
+//! Writes entries to a container: cut into chunks, each with the entries that it must repeat (spec 6.12).
 
 use crate::record::{Entry, Marker, Type};
 use crate::schedule::{Recorder, Recording};
@@ -7,19 +7,19 @@ use quipu_source::{Packed, Packer};
 use std::io::{Seek, Write};
 use zerocopy::IntoBytes;
 
-/// What was written to one file.
+/// Amounts written to one file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Counts {
-    /// Entries, those that only chunks need included.
+    /// Entries, including those that only chunks need.
     pub entries: u64,
-    /// Records that tools see.
+    /// Visible records.
     pub records: u64,
-    /// Instructions that tools see.
+    /// Visible instructions.
     pub instrs: u64,
 }
 
 impl Counts {
-    /// Both together.
+    /// The sum of both.
     pub fn plus(self, other: Counts) -> Counts {
         Counts {
             entries: self.entries + other.entries,
@@ -29,7 +29,7 @@ impl Counts {
     }
 }
 
-/// How many records and instructions an entry is for those who read it (spec 7.2). Markers are asked for their kind.
+/// Number of records and instructions that an entry is to readers (spec 7.2); for markers it depends on their kind.
 #[inline]
 pub(crate) fn weight(entry: &Entry) -> (u64, u64) {
     let has_size = u64::from(entry.size.get() != 0);
@@ -49,20 +49,20 @@ pub(crate) fn weight(entry: &Entry) -> (u64, u64) {
     }
 }
 
-/// The entries of one file, on their way out.
+/// The writer of one file's entries.
 pub(super) struct Chunks<W: Write + Seek> {
     packer: Packer<W>,
-    /// Instructions in each chunk; 0 if everything is one.
+    /// Instructions in each chunk; 0 for a single chunk.
     chunk_instrs: u64,
     instrs_in_chunk: u64,
-    /// Number of the present chunk.
+    /// Number of the current chunk.
     chunk: u64,
     pub(super) counts: Counts,
-    /// The latest that were written.
+    /// The latest clock reading and processor written.
     timestamp: Option<u64>,
     cpu: Option<u64>,
     is_closed: bool,
-    /// A footer that is written when something follows.
+    /// A footer that is written once something follows.
     held: Option<Entry>,
     schedule: Recorder,
 }
@@ -85,7 +85,7 @@ impl<W: Write + Seek> Chunks<W> {
         })
     }
 
-    /// Writes entries that are counted already.
+    /// Writes entries that were counted already.
     #[inline]
     pub(super) fn put(&mut self, entries: &[Entry]) -> Result<()> {
         if self.held.is_some() && !entries.is_empty() {
@@ -106,7 +106,7 @@ impl<W: Write + Seek> Chunks<W> {
         Ok(())
     }
 
-    /// The footer that is held back.
+    /// Takes the footer that is held back.
     pub(super) fn take_held(&mut self) -> Option<Entry> {
         self.held.take()
     }
@@ -125,7 +125,7 @@ impl<W: Write + Seek> Chunks<W> {
     }
 
     /// Counts and writes a run of instructions with their branch targets and accesses, with this many records and
-    /// instructions; false, and nothing is done, if the chunk has no room for them.
+    /// instructions; returns false, and does nothing, if the chunk has no room for them.
     pub(super) fn put_run(&mut self, entries: &[Entry], records: u64, instrs: u64) -> Result<bool> {
         if self.chunk_instrs != 0 && self.instrs_in_chunk + instrs > self.chunk_instrs || self.held.is_some()
         {
@@ -139,7 +139,7 @@ impl<W: Write + Seek> Chunks<W> {
         Ok(true)
     }
 
-    /// Counts and writes.
+    /// Counts and writes an entry.
     pub(super) fn add(&mut self, entry: &Entry) -> Result<()> {
         let (records, instrs) = weight(entry);
         self.count(records, instrs);
@@ -147,7 +147,7 @@ impl<W: Write + Seek> Chunks<W> {
         self.put(std::slice::from_ref(entry))
     }
 
-    /// Remembers what later chunks repeat.
+    /// Stores the values that later chunks repeat.
     #[inline]
     pub(super) fn note(&mut self, entry: &Entry) {
         let kind = entry.kind();
@@ -160,14 +160,14 @@ impl<W: Write + Seek> Chunks<W> {
         }
     }
 
-    /// True if the next instruction belongs into the next chunk.
+    /// True if the next instruction belongs to the next chunk.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.chunk_instrs != 0 && self.instrs_in_chunk >= self.chunk_instrs
     }
 
-    /// Ends the chunk and begins the next with its ordinal and copies of the latest clock reading and processor. The
-    /// copies are not seen by those who read on, so they do not count.
+    /// Ends the chunk and begins the next with its ordinal and copies of the latest clock reading and processor. The copies
+    /// are hidden from readers that continue from the chunk before, so they are not counted.
     pub(super) fn split(&mut self) -> Result<()> {
         self.add(&Entry::marker(Marker::CHUNK_FOOTER, self.chunk))?;
         self.chunk += 1;
@@ -175,14 +175,14 @@ impl<W: Write + Seek> Chunks<W> {
         self.packer.member(&member_name(self.chunk))?;
         let head = [
             Entry::marker(Marker::RECORD_ORDINAL, self.counts.records),
-            // Readers take the next two for copies, so there have to be two.
+            // Readers take the next two entries for copies, so there have to be two.
             Entry::marker(Marker::TIMESTAMP, self.timestamp.unwrap_or(0)),
             Entry::marker(Marker::CPU_ID, self.cpu.unwrap_or(u64::MAX)),
         ];
         self.put(&head)
     }
 
-    /// Begins a member of this name, for files whose members are no chunks.
+    /// Begins a member of this name, for files whose members are not chunks.
     pub(super) fn member(&mut self, name: &str) -> Result<()> {
         self.put_held()?;
         Ok(self.packer.member(name)?)

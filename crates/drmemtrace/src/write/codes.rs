@@ -1,29 +1,29 @@
-//! Which encodings stand in the present chunk, and which were last known of each address.
+//! Encodings in the current chunk, and the last known encoding of each address.
 //!
-//! An encoding is written the first time its address is met in a chunk, and again when its bytes changed (spec 6.3).
-//! Readers of a chunk so find all they need in it. Those of the source's chunks are folded together here, and given
-//! out again where the chunks that are written want them.
+//! An encoding is written when its address is first executed in a chunk, and again when its bytes changed (spec 6.3), so
+//! that readers of a chunk find all the encodings they need in it. Those of the source's chunks are deduplicated here, and
+//! repeated where the written chunks need them.
 
 use crate::record::Entry;
 use rustc_hash::FxHashMap;
 
 /// Slots of the front table; a power of two: 256 KiB stay in level-2 cache.
 const FRONT: usize = 1 << 14;
-/// Slots where hundreds of files are written at once.
+/// Slots of the front table when hundreds of files are written at once.
 const SMALL_FRONT: usize = 1 << 8;
 
-/// An encoding cannot have more pieces: 36 bytes, those of the longest synthetic one, in pieces of eight.
+/// Maximum number of pieces of an encoding: the longest synthetic one has 36 bytes, in pieces of eight.
 pub(super) const MAX_PIECES: usize = 5;
 
-/// What is known of one address.
+/// The last known encoding of one address.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     /// Its pieces, as entries.
     pieces: [Entry; MAX_PIECES],
     n_pieces: u8,
-    /// Bytes of the instruction that it came with; synthetic encodings have another length.
+    /// Length of its instruction in bytes; synthetic encodings have another length.
     size: u16,
-    /// Branch targets stand before the encoding here, not after it.
+    /// True if branch targets come before the encoding here, not after it.
     target_first: bool,
     /// The source's chunk that gave the encoding last.
     read_in: u32,
@@ -34,21 +34,21 @@ struct Known {
 /// The encodings of one file.
 #[derive(Debug)]
 pub(super) struct Codes {
-    /// Instructions that want nothing in a chunk: the address, the chunk, and the size.
+    /// Instructions that need no encoding in a chunk: the address, the chunk, and the size.
     front: Vec<(u64, u32, u16)>,
     all: FxHashMap<u64, u32>,
     known: Vec<Known>,
-    /// Numbers of the present chunks, from 1.
+    /// Numbers of the current chunks, from 1.
     reading: u32,
     writing: u32,
 }
 
-/// What to do about an encoding that the source gives.
+/// Treatment of an encoding that the source gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Given {
-    /// It is to be written.
+    /// It has to be written.
     Needed,
-    /// The chunk has it.
+    /// The chunk already has it.
     Repeated,
 }
 
@@ -57,7 +57,7 @@ impl Codes {
         Codes::with_slots(FRONT)
     }
 
-    /// For one of many.
+    /// An instance for one of many files.
     pub(super) fn small() -> Codes {
         Codes::with_slots(SMALL_FRONT)
     }
@@ -72,41 +72,41 @@ impl Codes {
         }
     }
 
-    /// A chunk of the source begins: what it repeats is no news.
+    /// Begins a chunk of the source: encodings that it repeats are not new.
     pub(super) fn next_read_chunk(&mut self) {
         self.reading = self.reading.wrapping_add(1).max(1);
     }
 
-    /// A chunk begins that is written: it has no encodings yet.
+    /// Begins a chunk to write: it has no encodings yet.
     pub(super) fn next_written_chunk(&mut self) {
         self.writing = self.writing.wrapping_add(1).max(1);
     }
 
-    /// The number of the chunk that is written.
+    /// The number of the chunk being written.
     pub(super) fn written_chunk(&self) -> u32 {
         self.writing
     }
 
-    /// True if the instruction of this size at `pc` certainly needs nothing in this chunk.
+    /// True if the instruction of this size at `pc` certainly needs no encoding in this chunk.
     #[inline]
     pub(super) fn is_settled(&self, pc: u64, size: u16) -> bool {
         self.front[self.slot(pc)] == (pc, self.writing, size)
     }
 
-    /// What was last known of an address, and whether a branch target stands before it; none if it was an instruction
-    /// of another size, as where kernel code and the program share addresses.
+    /// The last known encoding of an address, and whether a branch target precedes it; `None` if it was an instruction of
+    /// another size, as where kernel code and the program share addresses.
     pub(super) fn get(&self, pc: u64, size: u16) -> Option<(&[Entry], bool)> {
         let known = self.known.get(*self.all.get(&pc)? as usize).filter(|known| known.size == size)?;
         Some((&known.pieces[..usize::from(known.n_pieces)], known.target_first))
     }
 
-    /// The pieces to write before an instruction whose encoding the source did not repeat, and whether a branch
-    /// target stands before them; none if the chunk has them, or nothing is known of an instruction of this size.
+    /// The pieces to write before an instruction whose encoding the source did not repeat, and whether a branch target
+    /// precedes them; `None` if the chunk has them, or no encoding is known for an instruction of this size.
     pub(super) fn wanted(&mut self, pc: u64, size: u16) -> Option<(&[Entry], bool)> {
         let slot = self.slot(pc);
         let known = self.all.get(&pc).and_then(|at| self.known.get_mut(*at as usize));
         if known.as_ref().is_some_and(|known| known.size != size) {
-            // One of the right size may still come and want it.
+            // An instruction of the right size may still follow and need it.
             return None;
         }
         self.front[slot] = (pc, self.writing, size);
@@ -120,11 +120,11 @@ impl Codes {
 
     #[inline]
     fn slot(&self, pc: u64) -> usize {
-        // The low bits differ most; folding in higher ones keeps code far apart from sharing slots.
+        // The low bits differ most; folding in higher ones keeps distant code from sharing slots.
         ((pc ^ (pc >> 14)) as usize) & (self.front.len() - 1)
     }
 
-    /// Takes in an encoding as the source gives it, for an instruction that is written.
+    /// Records an encoding that the source gives for an instruction that is written.
     pub(super) fn give(&mut self, pc: u64, size: u16, pieces: &[Entry], target_first: bool) -> Given {
         let is_news = self.learn(pc, size, pieces, target_first);
         let slot = self.slot(pc);
@@ -139,8 +139,8 @@ impl Codes {
         Given::Needed
     }
 
-    /// Takes in an encoding of an instruction that is not written. True if it is more than a repetition that the
-    /// source's chunk began with.
+    /// Records an encoding of an instruction that is not written. True unless it is only the first repetition of a known
+    /// encoding in a chunk of the source.
     pub(super) fn learn(&mut self, pc: u64, size: u16, pieces: &[Entry], target_first: bool) -> bool {
         let reading = self.reading;
         let mut stored = [Entry::ZERO; MAX_PIECES];
@@ -162,10 +162,10 @@ impl Codes {
             return true;
         };
         let is_same = known.size == size && known.n_pieces == new.n_pieces && known.pieces == new.pieces;
-        // Twice in one chunk with the same bytes: the code was made anew, which is worth knowing.
+        // Twice in one chunk with the same bytes: the code was generated anew, which readers need to know.
         let is_news = !is_same || known.read_in == reading;
         if !is_same {
-            // The chunk may have had the old bytes; they must not stand for the new.
+            // The chunk may have had the old bytes; they must not stand for the new ones.
             self.front[slot] = (0, 0, 0);
             *known = new;
         }

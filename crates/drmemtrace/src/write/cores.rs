@@ -1,8 +1,9 @@
-//! Files of cores from what a scheduler gives each of them. SPEC: drmemtrace.md#core-sharded-files.
+//! Writes files of cores from the batches that a scheduler assigns to them. SPEC: drmemtrace.md#core-sharded-files.
 //!
-//! What is written is only put together: chunks of the threads' files are taken apart, and none are cut. Encodings that stay
-//! with another core, or in a part that is left out, are written where the core first needs them. Files are packed in the
-//! fastest way, since [rewriting](mod@super::rewrite) reads them at once, and none is open between two of its blocks.
+//! These files are an intermediate form: the chunks of the threads' files are joined, and no new ones are cut. Encodings
+//! that are in another core's file, or in a part that is left out, are written where the core first needs them. Files are
+//! packed in the fastest way, since [rewriting](mod@super::rewrite) reads them right away, and none is open between two of
+//! its blocks.
 
 use super::WriteOptions;
 use super::appended::Appended;
@@ -18,13 +19,13 @@ use std::path::Path;
 use std::sync::Arc;
 use zerocopy::IntoBytes;
 
-/// Rows that may stand between those of two instructions: those of a bundle, which has eight.
+/// Rows that may lie between those of two instructions: those of a bundle, which has eight.
 const MAX_PASSED_ROWS: usize = 8;
 
-/// What the files buffer in all, unless each would have less than [`MIN_BLOCK_BYTES`].
+/// Total size of the files' buffers, unless each would have less than [`MIN_BLOCK_BYTES`].
 const SHARED_BLOCK_BYTES: usize = 16 << 20;
 const MIN_BLOCK_BYTES: usize = 16 << 10;
-/// No file buffers more than this.
+/// Maximum size of a file's buffer.
 const MAX_BLOCK_BYTES: usize = 128 << 10;
 /// Bytes of an encoding in one entry.
 const PIECE_BYTES: usize = 8;
@@ -33,7 +34,7 @@ const PIECE_BYTES: usize = 8;
 #[derive(Debug)]
 pub struct CoreFiles {
     files: Vec<CoreFile>,
-    /// What each thread's file says of itself.
+    /// The header of each thread's file.
     headers: FxHashMap<u64, Vec<Entry>>,
     n_taken: u64,
 }
@@ -42,14 +43,14 @@ pub struct CoreFiles {
 #[derive(Debug)]
 struct CoreFile {
     out: Packer<Appended>,
-    /// Threads whose headers the file has.
+    /// Threads whose headers were written to the file.
     seen: FxHashSet<u64>,
     repeats: Repeats,
     last: Option<Type>,
-    /// The encodings that the file has, by address, as its readers come to know them.
+    /// The encodings in the file, by address, in the state of a reader at its end.
     codes: CodeMap,
     table: CodeTable,
-    /// The encoding of the next instruction, as far as it has come.
+    /// The encoding of the next instruction, as far as it was read.
     encoding: Vec<u8>,
 }
 
@@ -58,11 +59,11 @@ impl CoreFiles {
     pub const COLUMNS: Columns =
         Columns::RAW.or(Columns::THREADS).or(Columns::INSTRS).or(Columns::INSTR_CODE);
 
-    /// Begins a file in `folder`, which it makes, for each core that the threads of a trace are scheduled onto, and copies
-    /// what lies beside the threads' files. Of the options, the number of threads counts.
+    /// Creates a file in `folder`, which it also creates, for each core that the threads of a trace are scheduled onto, and
+    /// copies the files beside the threads' files. Of the options, only the number of threads is used.
     ///
     /// # Errors
-    /// What making files says.
+    /// Errors of creating files.
     pub fn create(
         trace: &DrmemTrace,
         source: &Source,
@@ -100,7 +101,7 @@ impl CoreFiles {
                 entries
             };
             if is_first {
-                // A core that begins at rest knows no time yet.
+                // A core that starts idle knows no time yet.
                 let unknown = [Marker::TIMESTAMP, Marker::CPU_ID].map(|kind| Entry::marker(kind, u64::MAX));
                 headers.insert(IDLE_THREAD, of(IDLE_THREAD, u64::MAX, &unknown));
             }
@@ -127,10 +128,10 @@ impl CoreFiles {
         Ok(CoreFiles { files: (0..n_cores).map(file).collect::<Result<_>>()?, headers, n_taken: 0 })
     }
 
-    /// Takes what a core did next: a batch with native entries and the instructions among them.
+    /// Appends a core's next batch, with native entries and the instructions among them.
     ///
     /// # Errors
-    /// What writing says.
+    /// Errors of writing.
     pub fn take(&mut self, batch: &Batch) -> Result<()> {
         let entries = Entry::slice(batch.raw()).0;
         let Some(file) = self.files.get_mut(batch.span.shard as usize) else { return Ok(()) };
@@ -141,11 +142,11 @@ impl CoreFiles {
         let wants_header = if tid == IDLE_THREAD { file.last.is_none() } else { file.seen.insert(tid) };
         if wants_header && first.kind() != Type::HEADER {
             file.write(self.headers.get(&tid).map_or(&[], Vec::as_slice))?;
-            // It says whose turn it is.
+            // The header names the thread already.
             let is_turn = |entry: &Entry| matches!(entry.kind(), Type::THREAD | Type::PID);
             rest = &rest[rest.iter().take_while(|entry| is_turn(entry)).count()..];
         }
-        // What stands before an instruction that a part leaves out belongs to no other.
+        // Encodings and targets of an instruction that a part leaves out belong to no other.
         let n_lone = rest.iter().rev().take_while(|entry| is_of_next(entry)).count();
         let mut row = 0;
         for entry in &rest[..rest.len() - n_lone] {
@@ -160,10 +161,10 @@ impl CoreFiles {
         Ok(())
     }
 
-    /// Ends all files; returns how many entries were taken.
+    /// Ends all files; returns the number of entries that were taken.
     ///
     /// # Errors
-    /// What writing says.
+    /// Errors of writing.
     pub fn finish(mut self) -> Result<u64> {
         let idle = self.headers.remove(&IDLE_THREAD).unwrap_or_default();
         for mut file in self.files {
@@ -179,21 +180,21 @@ impl CoreFiles {
     }
 }
 
-/// The row of the instruction at `pc`, from the row `from` on. Each instruction has a row, and only those of bundles, which are
-/// passed over here, have others: one that is not near has none, and a batch is not searched for each.
+/// The row of the instruction at `pc`, from the row `from` on. Each instruction has a row, and only those of bundles, which
+/// are skipped here, have others: an instruction without a row nearby has none, so the batch is not searched for each.
 fn row_of(pcs: &[u64], from: usize, pc: u64) -> Option<usize> {
     let mut near = pcs.get(from..)?.iter().take(MAX_PASSED_ROWS + 1);
     near.position(|other| *other == pc).map(|n| from + n)
 }
 
-/// True for what belongs to the instruction after it.
+/// True for entries that belong to the instruction after them.
 fn is_of_next(entry: &Entry) -> bool {
     entry.kind() == Type::ENCODING || entry.is_marker(Marker::BRANCH_TARGET)
 }
 
 impl CoreFile {
-    /// Makes sure that readers of the file know the encoding of an instruction, before it is taken: the one that stands
-    /// before it, else the one that the trace has for it.
+    /// Ensures that readers of the file know the encoding of an instruction, before it is written: the one right before it,
+    /// else the one that the trace has for it.
     fn encode(&mut self, instr: &Entry, code: Option<&Code>) -> Result<()> {
         let (pc, size) = (instr.addr.get(), instr.size.get());
         if !self.encoding.is_empty() {
@@ -222,7 +223,7 @@ impl CoreFile {
             return Ok(());
         }
         match (entry.kind(), marker) {
-            // The end of a thread has one of its own.
+            // The end of a thread has its own footer.
             (Type::FOOTER, _) | (_, Some(Marker::CHUNK_FOOTER | Marker::RECORD_ORDINAL)) => Ok(()),
             (Type::THREAD_EXIT, _) => self.write(&[*entry, Entry::new(Type::FOOTER, 0, 0)]),
             (Type::ENCODING, _) => {

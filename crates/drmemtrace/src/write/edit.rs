@@ -1,17 +1,17 @@
-//! What an edit decides: of each entry, whether it stays, and as what.
+//! Edits: for each entry, whether it is kept, and in what form.
 
 use crate::record::{Entry, FileType};
 
-/// What stands before an entry in the file that is read.
+/// State of the source file before an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct At {
-    /// The thread.
+    /// Current thread.
     pub tid: u64,
-    /// Its process.
+    /// Process of the current thread.
     pub pid: u64,
-    /// Records that tools see, before this entry.
+    /// Visible records before this entry.
     pub records: u64,
-    /// Instructions that tools see, before this entry.
+    /// Visible instructions before this entry.
     pub instrs: u64,
     /// The latest clock reading before this entry.
     pub timestamp: Option<u64>,
@@ -19,16 +19,16 @@ pub struct At {
     pub cpu: Option<u64>,
 }
 
-/// An edit at work on one file. Entries come in the file's order; what only the source's chunks needed is gone.
+/// The edit of one file. Entries come in the file's order, without those that only the source's chunks needed.
 ///
-/// Encodings and branch targets belong to the instruction after them: they go where it goes, and an encoding that is
-/// dropped with its instruction comes back before the next one at that address (spec 17).
+/// Encodings and branch targets belong to the instruction after them and follow it: an encoding that is dropped with its
+/// instruction is written before the next one at that address (spec 17).
 pub trait EntryEdit: Send {
-    /// True for an edit that changes nothing: no option asks for it.
+    /// True for an edit that changes nothing, because no option requests it.
     const IS_NONE: bool = false;
 
-    /// Judges an entry, which may be changed: true if it stays. What is put into `before` is written in front of it,
-    /// whether it stays or not.
+    /// Decides about an entry, which may be changed: true if it is kept. Entries added to `before` are written in front of
+    /// it, whether it is kept or not.
     fn judge(&mut self, entry: &mut Entry, at: &At, before: &mut Vec<Entry>) -> bool;
 
     /// True if [`EntryEdit::recode`] does anything.
@@ -44,7 +44,7 @@ pub trait EntryEdit: Send {
         true
     }
 
-    /// The file-type bits of what is written.
+    /// The file-type bits of the output.
     fn filetype(&self, filetype: FileType) -> FileType {
         filetype
     }
@@ -55,22 +55,22 @@ pub trait EntryEdit: Send {
         false
     }
 
-    /// Why the edit cannot be gone on with, once that turns out.
+    /// The reason why the edit cannot continue, once there is one.
     fn fault(&mut self) -> Option<quipu_model::Error> {
         None
     }
 
-    /// The name of the file that is written, which is called `name` if nothing speaks against it.
+    /// The name of the output file, which is `name` by default.
     fn file_name(&self, name: &str) -> String {
         name.to_owned()
     }
 
-    /// Records that were left out when they came and were put before another since; asked for once.
+    /// Number of records that were left out at first and were put before another entry since; read once.
     fn returned(&mut self) -> u64 {
         0
     }
 
-    /// What is left to be written before the end of the file, in front of its last footer.
+    /// Adds the entries that have to be written before the end of the file, in front of its last footer.
     fn end(&mut self, _at: &At, _before: &mut Vec<Entry>) {}
 }
 

@@ -1,4 +1,4 @@
-//! What a written trace looks like from outside: names of files, both schedule files, and what lies beside them.
+//! The outside of a written trace: names of files, both schedule files, and the files beside the traces.
 
 use crate::listing;
 use crate::schedule::{MAX_POINTS, Recording, Schedule};
@@ -10,10 +10,10 @@ use std::io::{self, BufWriter, Read as _, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Endings of packed traces, ours and others'.
+/// Endings of packed traces, of Quipu and of other programs.
 const PACKED: [&str; 7] = [".zip", ".gz", ".lz4", ".sz", ".zst", ".zlib", ".zstd"];
 
-/// How much of a file is copied at once.
+/// Number of bytes of a file that are copied at a time.
 const COPIED_BYTES: usize = 64 << 10;
 
 /// Names of both schedule files.
@@ -29,15 +29,15 @@ pub fn renamed(name: &str, packing: Packing) -> String {
     }
 }
 
-/// True for what may stand in a folder that holds a trace and nothing else.
+/// True for files that belong to a trace, so that a folder of only these holds nothing else.
 pub(super) fn is_part_of_a_trace(path: &Path) -> bool {
     let Ok(source) = Source::open(path) else { return false };
     !source.is_folder()
         && (listing::is_auxiliary(&source) || listing::named_like_a_trace(listing::file_name(&source)))
 }
 
-/// Writes both schedule files, collapsed as DynamoRIO writes them. If a file has more processor markers than are kept,
-/// none are written, and the finding says so: a schedule of a part would be taken for one of all.
+/// Writes both schedule files, collapsed as DynamoRIO writes them. If a file has more processor markers than are kept, none
+/// are written, and a finding is returned: a schedule of a part would be taken for one of all.
 pub(super) fn write_schedules(
     folder: &Folder,
     recordings: Vec<Recording>,
@@ -81,7 +81,7 @@ fn write_small(
     file.flush().map_err(|cause| cannot("write", &path, cause))
 }
 
-/// Copies what lies beside the traces and is about them: lists of functions and modules, page tables.
+/// Copies the files beside the traces that are about them: lists of functions and modules, page tables.
 pub(super) fn copy_beside(source: &Source, folder: &Folder) -> Result<()> {
     for file in listing::beside(source)? {
         let to = folder.join(listing::file_name(&file));
@@ -96,7 +96,7 @@ pub(super) fn copy_beside(source: &Source, folder: &Folder) -> Result<()> {
     Ok(())
 }
 
-/// Copies what something else carries, so that the system has no file of it.
+/// Copies a file from within a carrier, which the system does not know as a file.
 fn copy_bytes(file: &Source, to: &Path, folder: &Folder) -> Result<()> {
     let container = file.container_as(Codec::Plain)?;
     let mut stream = container.stream(container.all_members(), &StreamOptions::default())?;
@@ -107,7 +107,7 @@ fn copy_bytes(file: &Source, to: &Path, folder: &Folder) -> Result<()> {
     Ok(())
 }
 
-/// Copies a file with its permissions. An error names the file that it is about.
+/// Copies a file with its permissions. Errors name the file concerned.
 fn copy(from: &Path, to: &Path, folder: &Folder) -> Result<()> {
     let unread = |cause| cannot("read", from, cause);
     let unwritten = |cause| cannot("write", to, cause);

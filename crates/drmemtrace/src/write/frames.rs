@@ -1,8 +1,9 @@
-//! Files in which threads take turns: who is running, written anew for what an edit leaves of them.
+//! Frames of files in which threads take turns: the entries that name the running thread are rewritten for the output of an
+//! edit.
 //!
-//! A file of a core holds the header of each thread where it first runs there, and its ids at each turn (spec 10); a
-//! stream of several threads holds one header, and ids at each turn (spec 6.1). Where an edit leaves out a thread's first
-//! turn, its header goes to the first one that is left; a thread with nothing left has neither header nor exit.
+//! A file of a core holds the header of each thread where it first runs there, and its ids at each turn (spec 10); a stream
+//! of several threads holds one header, and ids at each turn (spec 6.1). If an edit leaves out a thread's first turn, its
+//! header moves to the first turn that is left; a thread with nothing left has neither header nor exit.
 
 use super::edit::{At, EntryEdit};
 use crate::header::Header;
@@ -10,52 +11,52 @@ use crate::record::{Entry, FileType, IDLE_THREAD, Marker, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
-/// Markers of a thread without instructions so far that are held back; real ones are a few.
+/// Maximum number of held markers of a thread without instructions so far; real traces have a few.
 const MAX_HELD: usize = 1 << 12;
 
-/// Which threads an edit keeps: those of a set, or all if it is empty.
+/// The threads that an edit keeps: those of a set, or all if it is empty.
 pub type Threads = Arc<FxHashSet<u64>>;
 
 /// An edit of a file that may hold several threads.
 #[derive(Debug)]
 pub struct Framed<E> {
     edit: E,
-    /// `None` for a file of one thread, to which only the edit is done.
+    /// `None` for a file of one thread, to which only the edit is applied.
     frames: Option<Frames>,
     threads: Threads,
-    /// What the edit puts before an entry.
+    /// Entries that the edit puts before an entry.
     before: Vec<Entry>,
 }
 
-/// What stood in the file of who runs, and how much of that was written.
+/// The frames in the source, and how much of them was written.
 #[derive(Debug)]
 struct Frames {
     is_core: bool,
-    /// Threads are only written if they have an instruction.
+    /// True if threads are only written if they have an instruction.
     needs_instrs: bool,
     tid: u64,
-    /// The entries that name a thread and its process, as they are written.
+    /// The entries that name a thread and its process, in the form in which they are written.
     ids: FxHashMap<u64, Ids>,
-    /// The header being read; of a core's thread, or of the stream.
+    /// The header being read, of a core's thread, or of the stream.
     header: Vec<Entry>,
     in_header: bool,
-    /// Headers that were read; the stream's belongs to no thread.
+    /// Headers that were read; that of a stream belongs to no thread.
     headers: FxHashMap<Option<u64>, Vec<Entry>>,
     /// Any header, for threads without one.
     any_header: Vec<Entry>,
     has_header: FxHashSet<Option<u64>>,
     /// Threads that were written.
     written: FxHashSet<u64>,
-    /// Who runs in what was written.
+    /// The running thread in the output.
     running: Option<u64>,
-    /// Whether the present turn was begun in what is written.
+    /// True if the current turn was begun in the output.
     in_turn: bool,
-    /// Something was left out since the last that was written.
+    /// True if something was left out since the last entry that was written.
     is_gap: bool,
-    /// What waits for the thread's first instruction.
+    /// Entries held until the thread's first instruction.
     held: Vec<Entry>,
     is_at_exit: bool,
-    /// The turn began with kernel code of the switch, and the header follows that.
+    /// True if the turn began with kernel code of the switch, which the header follows.
     is_header_late: bool,
     n_returned: u64,
 }
@@ -67,8 +68,8 @@ struct Ids {
 }
 
 impl<E: EntryEdit> Framed<E> {
-    /// The edit of a file with this header, done to these threads of it. With `needs_instrs`, threads with no
-    /// instruction left are left out.
+    /// The edit of a file with this header, applied to these threads of it. With `needs_instrs`, threads with no instruction
+    /// left are omitted.
     pub fn new(edit: E, header: &Header, threads: Threads, needs_instrs: bool) -> Framed<E> {
         let is_core = header.filetype.any(FileType::CORE_SHARDED);
         let is_several =
@@ -101,14 +102,14 @@ impl Frames {
         }
     }
 
-    /// Takes in an entry of a frame, as the edit wants it; `raw` is what it was.
+    /// Handles an entry of a frame, as changed by the edit; `raw` is the entry of the source.
     fn frame(&mut self, raw: &Entry, entry: Entry) {
         match entry.kind() {
             Type::HEADER => {
                 self.header.clear();
                 self.in_header = true;
                 if !self.is_core {
-                    // Another trace in the same file.
+                    // Another trace follows in the same file.
                     self.has_header.clear();
                     self.ids.clear();
                 }
@@ -137,7 +138,7 @@ impl Frames {
         self.held.clear();
     }
 
-    /// The header that was read is complete.
+    /// Stores the header when it is complete.
     fn end_header(&mut self) {
         self.in_header = false;
         if self.any_header.is_empty() {
@@ -150,7 +151,7 @@ impl Frames {
         self.in_turn = false;
     }
 
-    /// Writes who runs before something of the present thread.
+    /// Writes the entries that begin a turn of the current thread, if they are missing.
     fn begin(&mut self, first: Entry, at: &At, out: &mut Vec<Entry>) {
         if self.in_turn {
             return;
@@ -188,7 +189,7 @@ impl Frames {
             && (!is_back || self.is_gap)
         {
             if is_back && self.is_core {
-                // Others ran, or the thread ran elsewhere: of what is left, the core was idle.
+                // Other threads ran, or the thread ran elsewhere: in the output, the core was idle meanwhile.
                 out.push(Entry::marker(Marker::CORE_IDLE, 0));
             }
             let is_new = !self.written.contains(&self.tid);
@@ -200,7 +201,7 @@ impl Frames {
         self.is_gap = false;
     }
 
-    /// Records that were left out and come back.
+    /// Counts records that were left out and are written after all.
     fn count(&mut self, entries: &[Entry]) {
         self.n_returned += entries.iter().map(|entry| super::chunks::weight(entry).0).sum::<u64>();
     }
@@ -243,7 +244,7 @@ impl<E: EntryEdit> EntryEdit for Framed<E> {
         }
         if kind == Type::THREAD_EXIT {
             frames.drop_held();
-            // On a core, a turn that is nothing but the exit would be a thread that executed nothing.
+            // On a core, a turn with only the exit would be a thread that executed nothing.
             if !stays || (frames.is_core && !frames.in_turn) || !frames.written.contains(&frames.tid) {
                 self.before.clear();
                 return false;
@@ -324,7 +325,7 @@ impl<E: EntryEdit> EntryEdit for Framed<E> {
     }
 }
 
-/// True for markers that say something of the whole trace.
+/// True for markers that describe the whole trace.
 pub(super) fn is_of_header(marker: Marker) -> bool {
     matches!(
         marker,

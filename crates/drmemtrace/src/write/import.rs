@@ -1,8 +1,8 @@
-//! Records of other formats as entries: one file, in which threads take turns.
+//! Converts records of other formats to entries: one file, in which threads take turns.
 //!
-//! Addresses and sizes are those of the source. Its instructions have no encodings, and where branches went is unknown; of
-//! accesses alone there are none at all. So the file type says that instructions are missing
-//! (SPEC: drmemtrace.md#file-type-bits), as it does where a tracer filtered them, and `quipu check` asks for no more.
+//! Addresses and sizes are those of the source. Its instructions have no encodings, and the targets of branches are unknown;
+//! a source of accesses has no instructions at all. So the file type states that instructions are missing
+//! (SPEC: drmemtrace.md#file-type-bits), as it does if a tracer filtered them, and `quipu check` does not require more.
 
 use super::{BUFFER_BYTES, ChunkRule, NoEdit, Replace, Rewriter, close};
 use crate::record::{Entry, FileType, Marker, NEWEST_VERSION, Type};
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::io::BufWriter;
 use std::path::PathBuf;
 
-/// What is written of lines and pages where the source says nothing of them: the sizes of most processors.
+/// Sizes of lines and pages that are written if the source has none: those of most processors.
 const LINE_BYTES: u64 = 64;
 const PAGE_BYTES: u64 = 4096;
 
@@ -28,7 +28,7 @@ const PAGE_BYTES: u64 = 4096;
 #[derive(Debug)]
 pub struct FromOthers;
 
-/// What a file says of each thread and of the machine, whatever the source says.
+/// Facts about each thread and the machine that a file must have, whether or not the source has them.
 const ENDS: &str = "ends of threads";
 const LINES: &str = "size of lines";
 const PAGES: &str = "size of pages";
@@ -60,7 +60,7 @@ impl RecordWriter for FromOthers {
         let pool = Pool::new(std::thread::available_parallelism().map_or(1, usize::from))?;
         let (fresh, file) = Fresh::file(job.output, replace)?;
         let packer = Packer::new(BufWriter::with_capacity(BUFFER_BYTES, file), &pool, &pack);
-        // Such files have no chunks, since each would have to say who runs.
+        // Such files have no chunks, since each would have to name the running thread.
         let rule = ChunkRule { instrs: 0, marker: None, insert: false };
         Ok(Box::new(Entries {
             rewriter: Rewriter::new(packer, NoEdit, rule)?,
@@ -77,7 +77,7 @@ impl RecordWriter for FromOthers {
     }
 }
 
-/// What a file says of itself. SPEC: drmemtrace.md#grammar-of-a-file
+/// The header entries of a file. SPEC: drmemtrace.md#grammar-of-a-file
 #[derive(Debug)]
 struct Beginning {
     before_thread: [Entry; 3],
@@ -106,16 +106,16 @@ impl Beginning {
     }
 }
 
-/// What became of the accesses of a batch.
+/// Outcomes of the accesses of a batch.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     accesses: u64,
-    /// Of them, those that are too large for an entry.
+    /// Accesses that are too large for an entry.
     cut: u64,
-    /// Of them, those whose size the source does not say.
+    /// Accesses whose size is not in the source.
     sizeless: u64,
     fetches: u64,
-    /// Accesses after the instruction that made them, and others whose instruction the source tells.
+    /// Accesses that follow the instruction that made them, then others whose instruction the source states.
     placed: u64,
     misplaced: u64,
 }
@@ -132,9 +132,9 @@ struct Entries {
     threads: BTreeMap<ThreadId, (u64, bool)>,
     /// The last instruction of each thread.
     pcs: BTreeMap<ThreadId, u64>,
-    /// How many instructions of each thread were written.
+    /// Number of instructions written of each thread.
     n_instrs: BTreeMap<ThreadId, u64>,
-    /// What the source says of lines and pages.
+    /// Sizes of lines and pages in the source.
     sizes: [(&'static str, Option<u64>); 2],
 }
 
@@ -151,7 +151,7 @@ impl Entries {
         self.buffer.extend(begins.iter().flat_map(|begins| begins.after_thread));
     }
 
-    /// A thread ends, and says how many instructions it executed, as far as anybody knows.
+    /// Ends a thread, with the number of instructions that it executed, as far as it is known.
     fn exit(&mut self, thread: ThreadId) {
         let n = self.n_instrs.get(&thread).copied().unwrap_or(0);
         self.buffer.extend([
@@ -202,7 +202,7 @@ impl Entries {
             u16::MAX
         });
         counts.accesses += 1;
-        // An access belongs to the instruction that stands before it.
+        // An access belongs to the instruction before it.
         match accesses.pc.get(row) {
             Some(pc) if last_pc == Some(*pc) => counts.placed += 1,
             Some(0) | None if last_pc.is_none() => {}
@@ -222,7 +222,7 @@ impl RecordSink for Entries {
         let (mut next, mut counts) = (0, Counts::default());
         let mut last_pc = self.pcs.get(&batch.span.thread).copied();
         for row in 0..=instrs.len() {
-            // Accesses of a record stand after its instruction.
+            // Accesses of a record come after its instruction.
             let until = instrs.at.get(row).copied().unwrap_or(u32::MAX);
             while accesses.at.get(next).is_some_and(|at| *at < until) {
                 self.access(batch, next, last_pc, &mut counts);
@@ -282,7 +282,7 @@ impl RecordSink for Entries {
             .map(|(thread, (process, _))| (*thread, *process))
             .collect();
         ledger.add(ENDS, Outcome::MadeUp, open.len() as u64);
-        // All ones stand for a core without a thread.
+        // All ones is the id for a core without a thread.
         let is_wide =
             |thread: &&ThreadId| thread.is_idle() || ThreadId::from_packed(thread.packed()) != **thread;
         let n_wide = self.threads.keys().filter(is_wide).count() as u64;

@@ -1,9 +1,9 @@
 //! Encodings that files of cores leave out.
 //!
-//! Such a file has each encoding once, whatever thread is the first to need it, and none where a thread brings code along
-//! that another core was given (spec 10). Where kernel code and the program share an address, DynamoRIO leaves out the
-//! second one's. So an instruction's encoding may stand in any file: what is known is collected before anything is
-//! written, and the latest that was read comes first.
+//! Such a file has each encoding once, whichever thread needs it first, and lacks those that a migrating thread was given on
+//! another core (spec 10). Where kernel code and the program share an address, DynamoRIO leaves out the second one's. So an
+//! instruction's encoding may be in any file: all encodings are collected before anything is written, and the latest one
+//! that was read takes precedence.
 
 use super::codes::MAX_PIECES;
 use super::{Feed, Progress, side_by_side};
@@ -16,14 +16,14 @@ use quipu_source::Pool;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
-/// Whose code it is.
+/// The address space of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Space {
     Kernel,
     Process(u64),
 }
 
-/// Pieces of one encoding, and whether branch targets stand before them.
+/// Pieces of one encoding, and whether branch targets come before them.
 #[derive(Clone, Copy, Debug)]
 struct Code {
     pieces: [Entry; MAX_PIECES],
@@ -37,7 +37,7 @@ type Place = (u64, u16);
 /// The encodings of all files.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// The latest, as far as the files were read.
+    /// The latest in each space, as far as the files were read.
     latest: FxHashMap<(Space, Place), Code>,
     /// The first in each space, and in any.
     first: FxHashMap<(Space, Place), Code>,
@@ -45,7 +45,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// True for files of cores with encodings that can be read twice.
+    /// True for files of cores with encodings, if the files can be read twice.
     pub(super) fn is_needed(files: &[Arc<File>]) -> bool {
         let is_of_core = |file: &Arc<File>| {
             file.header.filetype.any(FileType::CORE_SHARDED) && file.header.filetype.any(FileType::ENCODINGS)
@@ -78,7 +78,7 @@ impl Known {
         let (mut regions, mut pid, mut group) = (Regions::default(), 0, Vec::new());
         let mut feed = Feed::new(trace, shard)?;
         let quiet = Quiet(progress);
-        // What is wrong with the file is reported when it is read to be written.
+        // Damage is reported when the file is read for writing.
         let mut intake = Intake::new(Damaged::Keep);
         while let Some(part) = feed.next(&quiet, SoFar::default(), &mut intake)? {
             for entry in part.entries {
@@ -104,17 +104,17 @@ impl Known {
         Ok(first)
     }
 
-    /// Takes in an encoding that is read.
+    /// Records an encoding that was read.
     pub(super) fn learn(&mut self, space: Space, pc: u64, size: u16, pieces: &[Entry], target_first: bool) {
         self.latest.insert((space, (pc, size)), Code::new(pieces, target_first));
     }
 
-    /// The first encoding of an instruction, wherever it stands.
+    /// The first encoding of an instruction in any address space.
     pub(super) fn anywhere(&self, pc: u64, size: u16) -> Option<(&[Entry], bool)> {
         self.anywhere.get(&(pc, size)).map(Code::parts)
     }
 
-    /// What an instruction without encoding is made of, and whether its branch target stands before that.
+    /// The encoding of an instruction without one of its own, and whether its branch target precedes it.
     pub(super) fn get(&self, space: Space, pc: u64, size: u16) -> Option<(&[Entry], bool)> {
         let place = (pc, size);
         let key = (space, place);
@@ -136,7 +136,7 @@ impl Code {
     }
 }
 
-/// Does not report the first reading, which would look like progress twice.
+/// Hides the progress of the first reading, which would otherwise be counted twice.
 struct Quiet<'o>(&'o dyn Progress);
 
 impl Progress for Quiet<'_> {

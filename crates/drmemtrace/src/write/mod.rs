@@ -7,12 +7,12 @@
 //! | file | what |
 //! |---|---|
 //! | [`mod@rewrite`] | one file's entries, taken apart and put together |
-//! | [`edit`] | what an edit decides |
-//! | [`frames`] | who runs, in files in which threads take turns |
+//! | [`edit`] | the decisions of an edit |
+//! | [`frames`] | the running thread, in files in which threads take turns |
 //! | [`import`] | records of other formats |
 //! | [`mod@reshard`] | files of threads, files of cores, one stream |
 //! | `appended` | a file that is open only while it is written to |
-//! | `chunks`, `codes` | chunks, and what each must repeat |
+//! | `chunks`, `codes` | chunks, and the entries that each must repeat |
 //! | `raise` | later versions of the format |
 //! | `known` | encodings that files of cores leave out |
 //! | [`cores`] | files of cores that threads are scheduled onto |
@@ -64,39 +64,39 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// No more files than this are read at a time: each takes a few megabytes.
+/// Maximum number of files that are read at a time: each takes a few megabytes.
 const MAX_FILES_AT_ONCE: usize = 8;
-/// How many files that are read at once may each have a thread that inflates ahead.
+/// Maximum number of files read at once for which each may have a thread that inflates ahead.
 const MAX_READ_AHEAD: usize = 16;
-/// PERF: a smaller file is inflated faster than a thread starts that does it.
+/// PERF: a smaller file is inflated faster than a thread for it starts.
 const WORTH_A_THREAD_BYTES: u64 = 32 << 10;
-/// What files that are read at once buffer in all, unless each would have less than [`MIN_BUFFER_BYTES`].
+/// Total buffer size of the files that are read at once, unless each would have less than [`MIN_BUFFER_BYTES`].
 const SHARED_BUFFER_BYTES: usize = 40 << 20;
 const MIN_BUFFER_BYTES: usize = 16 << 10;
-/// Bytes that are put together before the system is asked to write them.
+/// Number of bytes that are collected before the system is asked to write them.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// How to write.
+/// Options for writing.
 #[derive(Clone, Debug)]
 pub struct WriteOptions {
     /// Container and level.
     pub pack: PackOptions,
-    /// Instructions in each chunk of an archive; `None` for as many as the source says.
+    /// Instructions in each chunk of an archive; `None` for the size stated in the source.
     pub chunk_instrs: Option<u64>,
-    /// Threads that compress; 0 for as many as there are cores.
+    /// Number of threads that compress; 0 for one per core.
     pub threads: usize,
-    /// Whether the first thing that is wrong with the source is an error.
+    /// Whether the first violation in the source is an error.
     pub strict: bool,
-    /// Whether what is made of a damaged source is kept.
+    /// Whether the output of a damaged source is kept.
     pub damaged: Damaged,
-    /// Whether to write over something.
+    /// Whether an existing output may be replaced.
     pub replace: Replace,
     /// Version to raise files to; `None` for that of the source. Not for [`mod@reshard`].
     pub version: Option<u64>,
 }
 
 impl WriteOptions {
-    /// Archives of the source's chunks at the usual level, over nothing.
+    /// Archives with the source's chunks at the usual level; nothing is replaced.
     pub fn new() -> WriteOptions {
         WriteOptions {
             pack: PackOptions::new(Packing::Zip),
@@ -109,7 +109,7 @@ impl WriteOptions {
         }
     }
 
-    /// What reading for an output begins with.
+    /// The initial state for reading the source of an output.
     fn intake(&self) -> Intake {
         Intake::new(self.damaged).strict(self.strict)
     }
@@ -119,13 +119,13 @@ impl WriteOptions {
         Ok(Pool::new(if self.threads == 0 { n_cores() } else { self.threads })?)
     }
 
-    /// How a file with this header is cut.
+    /// The rule for cutting a file with this header into chunks.
     pub(crate) fn chunk_rule(&self, header: &Header) -> ChunkRule {
         let wanted = self.chunk_instrs.filter(|instrs| *instrs > 0);
         let has_marker = header.chunk_instrs > 0;
         let is_template = header.filetype.any(FileType::KERNEL_SYSCALL_TRACE_TEMPLATES);
-        // Without the marker it is unknown how many instructions a chunk has. Several threads in one stream come from
-        // times without it, and so do the first versions.
+        // Without the marker, the number of instructions in a chunk is unknown. Streams of several threads are older than
+        // the marker, and so are the first versions.
         let may_have = has_marker || (header.version >= 2 && !header.is_mixed && !is_template);
         let is_archive = self.pack.packing == Packing::Zip;
         let marker = wanted.filter(|_| may_have);
@@ -157,18 +157,18 @@ pub fn same_packing(trace: &DrmemTrace) -> Packing {
     }
 }
 
-/// What became of one file.
+/// Summary of one file.
 #[derive(Clone, Debug)]
 pub struct FileSummary {
-    /// Name of the file that was read.
+    /// Name of the source file.
     pub source: String,
-    /// Name of what was written of it; `None` if nothing was left.
+    /// Name of the output file; `None` if nothing was left.
     pub name: Option<String>,
-    /// What was read, and what of that was not written; `None` for what was written from several files.
+    /// Amounts read, and the part of them that was not written; `None` for a file that was written from several files.
     pub taken: Option<Taken>,
-    /// What was written.
+    /// Amounts written.
     pub written: Counts,
-    /// Bytes that were written.
+    /// Number of bytes written.
     pub packed_bytes: u64,
     /// Members of the archive, else 1.
     pub members: u64,
@@ -176,22 +176,22 @@ pub struct FileSummary {
     pub doubtful_from: Option<u64>,
 }
 
-/// What was taken from a source.
+/// Amounts taken from a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// What was read.
+    /// Amounts read.
     pub read: Counts,
-    /// Records that were read and not written, but for those of `layout`.
+    /// Records that were read and not written, apart from those in `layout_records`.
     pub dropped_records: u64,
-    /// Records that belong to the layout of the files that were read: footers of chunks, and of what is split in another
-    /// way, headers of threads. What is written has its own.
+    /// Records that belong to the layout of the source files: footers of chunks, and, for a trace that is split in another
+    /// way, headers of threads. The output has its own.
     pub layout_records: u64,
     /// Instructions that were read and not written.
     pub dropped_instrs: u64,
 }
 
 impl Taken {
-    /// Both together.
+    /// The sum of both.
     pub fn plus(self, other: Taken) -> Taken {
         Taken {
             read: self.read.plus(other.read),
@@ -202,37 +202,37 @@ impl Taken {
     }
 }
 
-/// What an edit did.
+/// Summary of an edit.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// File by file: in the order of the source, or of threads or cores if those are what files are made of.
+    /// File by file: in the order of the source, or of threads or cores if the files are split by these.
     pub files: Vec<FileSummary>,
-    /// What was taken from all of the source.
+    /// Amounts taken from all of the source.
     pub taken: Taken,
-    /// What the source did wrong.
+    /// Findings about the source.
     pub findings: Vec<Finding>,
 }
 
 impl Summary {
-    /// What became of these files, each of one of the source.
+    /// The summary of these files, each written from one of the source.
     fn of(files: Vec<FileSummary>, findings: Vec<Finding>) -> Summary {
         let taken = files.iter().filter_map(|file| file.taken).fold(Taken::default(), Taken::plus);
         Summary { files, taken, findings }
     }
 
-    /// What was written.
+    /// Total amounts written.
     pub fn written(&self) -> Counts {
         let kept = self.files.iter().filter(|file| file.name.is_some());
         kept.fold(Counts::default(), |sum, file| sum.plus(file.written))
     }
 
-    /// Records that were written and not read: those of the layout, such as headers and footers of chunks.
+    /// Records that were written without having been read: those of the layout, such as headers and footers of chunks.
     pub fn made_records(&self) -> u64 {
         let Taken { read, dropped_records, layout_records, .. } = self.taken;
         (self.written().records + dropped_records + layout_records).saturating_sub(read.records)
     }
 
-    /// Bytes of the traces that were written, without what lies beside them.
+    /// Bytes of the traces that were written, without the files beside them.
     pub fn packed_bytes(&self) -> u64 {
         self.files.iter().filter(|file| file.name.is_some()).map(|file| file.packed_bytes).sum()
     }
@@ -241,8 +241,8 @@ impl Summary {
 /// Rewrites one file of a trace into `packer`.
 ///
 /// # Errors
-/// What reading or writing says, and damage of the source unless `options` keep what is made of it; `Io` if the progress
-/// cancels it.
+/// Errors of reading or writing, and damage of the source unless `options` keep the output of a damaged source; `Io` if
+/// `progress` cancels it.
 pub fn rewrite_file<W: Write + Seek, E: EntryEdit>(
     trace: &DrmemTrace,
     shard: usize,
@@ -323,7 +323,7 @@ fn rewrite_knowing<W: Write + Seek, E: EntryEdit>(
     raiser.finish(&mut raised).map_err(in_file)?;
     rewriter.push(&raised)?;
     let mut rewritten = rewriter.finish(!verbatim_members)?;
-    // The rewriter saw what was made of the file.
+    // The rewriter only saw the raised entries.
     rewritten.read.entries = raiser.n_read;
     rewritten.read.records += raiser.n_dropped;
     rewritten.read.instrs += raiser.n_dropped_instrs;
@@ -331,7 +331,7 @@ fn rewrite_knowing<W: Write + Seek, E: EntryEdit>(
     Ok((rewritten, intake.finish()))
 }
 
-/// True if the members of a file are sequences of their own instead of chunks of one.
+/// True if the members of a file are independent sequences instead of chunks of one.
 fn has_own_members(file: &File) -> bool {
     file.header.chunk_instrs == 0 && file.container.members().len() > 1
 }
@@ -346,7 +346,7 @@ pub(crate) struct Feed {
 pub(crate) struct Part<'a> {
     pub(crate) entries: &'a [Entry],
     pub(crate) member: u32,
-    /// Where the first one stands in the member.
+    /// Offset of the first entry in the member.
     pub(crate) offset: u64,
     /// Whether damage was found right before, or within.
     pub(crate) is_after_damage: bool,
@@ -357,7 +357,7 @@ impl Feed {
         Feed::among(trace, shard, 1)
     }
 
-    /// One of `n` that are read at once, which share what memory they may use.
+    /// A feed for one of `n` files that are read at once and share the available memory.
     pub(crate) fn among(trace: &DrmemTrace, shard: usize, n: usize) -> Result<Feed> {
         let id = ShardId(shard as u32); // No folder holds 2^32 files.
         let scan = Scan::new(id).columns(Columns::RAW);
@@ -370,12 +370,12 @@ impl Feed {
         Ok(Feed { reader: trace.scan(&scan)?, told_bytes: 0 })
     }
 
-    /// The entries of the present part, once more.
+    /// The entries of the current part, once more.
     pub(crate) fn present(&mut self) -> &[Entry] {
         Entry::slice(self.reader.batch().raw()).0
     }
 
-    /// The findings of the next part, for a reader that wants nothing else any more.
+    /// The findings of the next part, for a caller that needs nothing else any more.
     fn rest(&mut self, progress: &dyn Progress) -> Result<Option<Vec<Finding>>> {
         if progress.is_cancelled() {
             return Err(interrupted());
@@ -383,7 +383,7 @@ impl Feed {
         Ok(self.reader.read()?.map(|batch| std::mem::take(&mut batch.findings)))
     }
 
-    /// The next part that has entries. Findings go to `intake`, which may end reading; `so_far` is what was written of the
+    /// The next part that has entries. Findings go to `intake`, which may end reading; `so_far` is the amount written of the
     /// parts before.
     pub(crate) fn next(
         &mut self,
@@ -419,15 +419,14 @@ fn interrupted() -> Error {
     Error::new(ErrorKind::Io, "interrupted: nothing was written")
 }
 
-/// Rewrites a trace: a file into a file, a folder into a folder with a file for each that has something left, both
-/// schedule files, and what lay beside the traces.
+/// Rewrites a trace: a file to a file, or a folder to a folder with a file for each that has something left, with both
+/// schedule files and the files beside the traces.
 ///
-/// `edit_of` gives the edit of each file, or says that it is left out. What is written appears under its name when all
-/// of it is complete.
+/// `edit_of` gives the edit of each file, or `None` to leave it out. The output gets its name when all of it is complete.
 ///
 /// # Errors
-/// What reading or writing says, and damage of the trace unless `options` keep what is made of it; `Usage` if something stands
-/// at `path` that may not be replaced, `Io` if the progress cancels it.
+/// Errors of reading or writing, and damage of the trace unless `options` keep the output of a damaged source; `Usage` if
+/// there is something at `path` that may not be replaced; `Io` if `progress` cancels it.
 pub fn rewrite<E: EntryEdit>(
     trace: &DrmemTrace,
     source: &Source,
@@ -457,7 +456,7 @@ fn rewrite_lone<E: EntryEdit>(
     let edit = || edit().ok_or_else(nothing_left);
     let (rewritten, reading) =
         rewrite_soundly(trace, 0, (&*out, path), &edit, &pool, options, None, progress)?;
-    // A file without entries is no trace under any other name.
+    // A file without entries would not be a trace under its new name either.
     let is_empty = rewritten.read.entries == 0;
     let reading = reading.or_doubtful_from(judge_opening(trace, options)?);
     if is_empty || rewritten.written.records == 0 && rewritten.read.records > 0 {
@@ -525,8 +524,8 @@ fn rewrite_folder<E: EntryEdit>(
     Ok(Summary::of(files, findings))
 }
 
-/// Judges what opening a trace found, once all files are read: reading says better what is lost. Returns from which record on
-/// what is written is doubtful.
+/// Evaluates the findings from opening a trace, once all files are read, as reading describes the loss better. Returns the
+/// record from which the output is doubtful.
 ///
 /// # Errors
 /// For damage, unless the output is kept.
@@ -536,8 +535,8 @@ pub(crate) fn judge_opening(trace: &DrmemTrace, options: &WriteOptions) -> Resul
     Ok(intake.finish().doubtful_from)
 }
 
-/// The files that opening a trace found damaged, with the records before the damage: none. A file that is missing makes all
-/// others doubtful.
+/// The files that opening a trace found damaged, each with the number of records before the damage, which is 0. A missing
+/// file makes all others doubtful.
 fn damaged_at_opening(trace: &DrmemTrace) -> FxHashMap<String, u64> {
     let errors = trace.meta().findings.iter().filter(|finding| finding.severity == Severity::Error);
     let names: Vec<&str> = errors.filter_map(|finding| finding.place.file.as_deref()).collect();
@@ -546,8 +545,9 @@ fn damaged_at_opening(trace: &DrmemTrace) -> FxHashMap<String, u64> {
     files().filter(|file| concerns_all || names.contains(&&***file)).map(|file| (file.clone(), 0)).collect()
 }
 
-/// Does `work` with the files of a trace that `is_read` names. An error about damage says what is damaged in all of them, not
-/// only in the file at which the work ended, and as a reader says it that counts records; after what opening the trace found.
+/// Runs `work` on the files of a trace that `is_read` selects. An error about damage lists the damage in all of them, rather
+/// than only in the file at which the work ended, in the words of a reader that counts records; the findings from opening
+/// the trace come first.
 pub(crate) fn with_all_damage<T>(
     trace: &DrmemTrace,
     options: &WriteOptions,
@@ -560,7 +560,7 @@ pub(crate) fn with_all_damage<T>(
         if !error.is_damage() {
             return error;
         }
-        // In strict runs the first damage is all, and a pipe was read.
+        // In strict runs only the first damage is reported, and a pipe was consumed.
         let can_read_again = trace.files().iter().all(|file| file.container.source().can_seek());
         let shards = (0..trace.files().len()).filter(|shard| is_read(*shard));
         let error = match options.strict || !can_read_again {
@@ -574,7 +574,7 @@ pub(crate) fn with_all_damage<T>(
     })
 }
 
-/// The same error with the findings of all these files in place of those that it has.
+/// The same error with the findings of all these files in place of its own.
 fn of_all_files(
     trace: &DrmemTrace,
     error: Error,
@@ -583,12 +583,12 @@ fn of_all_files(
 ) -> Error {
     let mut found = Found::default();
     for shard in shards {
-        // Raw entries are handed out uncounted; a reader that counts compares what chunks say.
+        // Raw entries are handed out uncounted; a reader that counts compares the numbers that chunks state.
         let scan = Scan::new(ShardId(shard as u32)).columns(Columns::NONE); // No folder holds 2^32 files.
         let go_on = |_: &mut Batch| if progress.is_cancelled() { Err(interrupted()) } else { Ok(()) };
         match trace.scan(&scan).and_then(|mut reader| found.read(&mut *reader, go_on)) {
             Err(end) if !end.is_damage() => return end,
-            // What the error itself loses is not said again.
+            // The loss of the error itself is not repeated.
             Err(end) if end.to_string() != error.to_string() => found.push(Finding::of_end(&end)),
             Ok(()) | Err(_) => {}
         }
@@ -603,12 +603,12 @@ fn nothing_left() -> Error {
     Error::missing("nothing of the trace is left to write")
 }
 
-/// The same, where that may be because all of it is damaged.
+/// The error for an empty output, which may be due to damage of the whole source.
 fn nothing_left_of(reading: &Reading) -> Error {
     reading.nothing_left().unwrap_or_else(nothing_left)
 }
 
-/// Rewrites one file into `out`, once more if some of what was written proved damaged later.
+/// Rewrites one file to `out`, and repeats that if some of the output proved damaged later.
 #[expect(clippy::too_many_arguments, reason = "two callers, which have all of these")]
 fn rewrite_soundly<E: EntryEdit>(
     trace: &DrmemTrace,
@@ -624,7 +624,7 @@ fn rewrite_soundly<E: EntryEdit>(
     let mut is_again = false;
     settled_by(
         || file.n_delivered_damaged(),
-        // A read that is cancelled is an error.
+        // A cancelled read is an error.
         || false,
         || {
             if std::mem::replace(&mut is_again, true) {
@@ -641,7 +641,7 @@ fn rewrite_soundly<E: EntryEdit>(
     )
 }
 
-/// One file of a folder.
+/// The result for one file of a folder.
 struct One {
     summary: FileSummary,
     findings: Vec<Finding>,
@@ -679,12 +679,12 @@ fn summarise<W>(source: &File, name: Option<String>, rewritten: &Rewritten<W>) -
     }
 }
 
-/// Hands everything to the system, which may say only now that there is no room.
+/// Flushes everything to the system, which may report only now that there is no room.
 pub(crate) fn close(mut out: BufWriter<OutputFile>, path: &Path) -> Result<()> {
     out.flush().map_err(|cause| cannot("write", path, cause))
 }
 
-/// Does `work` for 0, 1, … on several threads, and gives the results in that order, or the first error.
+/// Runs `work` for 0, 1, … on several threads, and returns the results in that order, or the first error.
 pub(crate) fn side_by_side<T: Send>(
     n: usize,
     n_threads: usize,

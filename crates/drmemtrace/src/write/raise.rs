@@ -1,19 +1,19 @@
-//! Raising the version of a file: what later versions tell, as far as the earlier one lets it be known (spec 5).
+//! Raising the version of a file: adds what later versions require, as far as the earlier one has the information (spec 5).
 //!
-//! | from, to | what is done | what cannot be known, and is refused |
+//! | from, to | what is done | information that is missing, so that the file is refused |
 //! |---|---|---|
 //! | 1, 2 | | the architecture |
 //! | 2, 3 | | addresses of interruptions and returns |
 //! | 3, 4 | | |
-//! | 4, 5 | outcomes and targets, from where execution went on; clock readings go before branches | turns of threads, kernel code |
+//! | 4, 5 | outcomes and targets, from the next instruction; clock readings precede branches | turns of threads, kernel code |
 //! | 5, 6 | | clock readings around system calls |
-//! | 6, 7 | an instruction at the interrupted address is a marker of one that did not retire | repeated operations and branches there, turns of threads, filtered instructions |
+//! | 6, 7 | instructions interrupted at their address become markers | repeats and branches there, turns, filtered instructions |
 //!
-//! Nothing is made up: a file that would need it is refused, with a sentence that names the versions and the reason.
-//! A branch that nothing follows, at the end or where a tracing window ends, has no outcome; it is left out, as
-//! DynamoRIO's converter does.
+//! Nothing is invented: a file that would require it is refused, with a sentence that names the versions and the reason. A
+//! branch that nothing follows, at the end or where a tracing window ends, has no outcome; it is left out, as in DynamoRIO's
+//! converter.
 //!
-//! An instruction is held back with what follows it until the next one, or an interruption, tells how it ended.
+//! An instruction is held back, with the entries after it, until the next instruction or an interruption shows how it ended.
 
 use crate::header::Header;
 use crate::record::{
@@ -26,68 +26,68 @@ use rustc_hash::FxHashMap;
 
 /// The version from which on instructions that did not retire are markers.
 const VERSION_RETIRED: u64 = 7;
-/// The first version that says for which architecture it is.
+/// The first version that states the architecture.
 const VERSION_ARCH: u64 = 2;
-/// Entries between two instructions; real ones are some hundred.
+/// Maximum number of entries between two instructions; real traces have some hundred.
 const MAX_HELD: usize = 1 << 16;
 
-/// How an instruction ended.
+/// The event that ended an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// Another one was executed at this address.
+    /// Another instruction was executed at this address.
     Instr(u64),
-    /// It was interrupted, or what comes at this address was.
+    /// It was interrupted, or the instruction at this address was.
     Event(u64),
     /// Unknown.
     Gap,
 }
 
-/// What stands at an address.
+/// The instruction at an address.
 #[derive(Clone, Copy, Debug)]
 struct Code {
-    /// The first eight bytes, or all, as a number.
+    /// Its first eight bytes, or all if it is shorter, as a number.
     first: u64,
     is_syscall: bool,
     is_repeated: bool,
 }
 
-/// A file on its way to a later version.
+/// State of raising a file to a later version.
 #[derive(Debug)]
 pub(super) struct Raiser {
     from: u64,
     to: u64,
-    /// Steps that something has to be done for.
+    /// Steps that require changes.
     events: bool,
     branches: bool,
     syscalls: bool,
     retired: bool,
     filetype: FileType,
     decoder: Option<Decoder>,
-    /// Encodings by their instructions' addresses; only where a step needs them.
+    /// Encodings by their instructions' addresses; filled only if a step needs them.
     codes: FxHashMap<u64, Code>,
-    /// Encodings that came with an instruction that is none now, for the next one at their address.
+    /// Encodings of instructions that became markers, for the next instruction at their address.
     owed: FxHashMap<u64, Vec<Entry>>,
-    /// What may belong to the instruction that comes next.
+    /// Entries that may belong to the next instruction.
     prefix: Vec<Entry>,
-    /// An instruction with its prefix, and what came since.
+    /// An instruction with its prefix, and the entries since.
     held: Vec<Entry>,
-    /// Where it stands there.
+    /// Position of the instruction in `held`.
     at: usize,
     tid: Option<u64>,
     window: Option<u64>,
     has_turns: bool,
-    /// Entries that were read.
+    /// Number of entries read.
     pub(super) n_read: u64,
-    /// Records, and instructions among them, that were left out.
+    /// Number of records, and of instructions among them, that were left out.
     pub(super) n_dropped: u64,
     pub(super) n_dropped_instrs: u64,
 }
 
 impl Raiser {
-    /// Prepares to raise a file with this header to version `to`; `None` if it has that.
+    /// Prepares to raise a file with this header to version `to`; `None` if it has that version.
     ///
     /// # Errors
-    /// `Unsupported` if that cannot be.
+    /// `Unsupported` if that is impossible.
     pub(super) fn new(header: &Header, to: u64) -> Result<Option<Raiser>> {
         let (from, filetype) = (header.version, header.filetype);
         if from == to {
@@ -146,10 +146,10 @@ impl Raiser {
         Error::unsupported(format!("version {} cannot become version {}: {reason}", self.from, self.to))
     }
 
-    /// Takes the next entries of the file, and puts into `out` those that are settled.
+    /// Takes the next entries of the file, and appends those that are settled to `out`.
     ///
     /// # Errors
-    /// `Unsupported` at what cannot be raised.
+    /// `Unsupported` at an entry that cannot be raised.
     pub(super) fn push(&mut self, entries: &[Entry], out: &mut Vec<Entry>) -> Result<()> {
         self.n_read += entries.len() as u64;
         for entry in entries {
@@ -186,12 +186,12 @@ impl Raiser {
         Ok(())
     }
 
-    /// Puts an entry after what is held, or out.
+    /// Appends an entry to the held ones, or to the output if none are held.
     fn pass(&mut self, entry: Entry, out: &mut Vec<Entry>) {
         if self.held.is_empty() { out.push(entry) } else { self.held.push(entry) }
     }
 
-    /// An instruction: it tells how the one before ended, and is held itself.
+    /// Handles an instruction: it shows how the one before ended, and is then held itself.
     fn instr(&mut self, entry: &Entry, out: &mut Vec<Entry>) -> Result<()> {
         let pc = entry.addr.get();
         self.settle(Next::Instr(pc), out)?;
@@ -218,7 +218,7 @@ impl Raiser {
         self.refusal("it has system calls, and when they began and ended was not recorded before version 6")
     }
 
-    /// Remembers the encoding in the prefix.
+    /// Records the encoding in the prefix.
     fn learn(&mut self, instr: &Entry) {
         let Some(decoder) = &mut self.decoder else { return };
         let mut bytes = [0; 16];
@@ -238,7 +238,7 @@ impl Raiser {
         self.codes.insert(instr.addr.get(), code);
     }
 
-    /// Any other entry, as the new version has it.
+    /// Converts any other entry to the new version.
     fn other(&mut self, entry: &Entry, out: &mut Vec<Entry>) -> Result<Entry> {
         let mut entry = *entry;
         let value = entry.addr.get();
@@ -308,7 +308,7 @@ impl Raiser {
         Ok(())
     }
 
-    /// Lets go of what is held, now that it is known how the instruction ended.
+    /// Releases the held entries, now that it is known how the instruction ended.
     fn settle(&mut self, next: Next, out: &mut Vec<Entry>) -> Result<()> {
         let Some(instr) = self.held.get(self.at).copied() else { return Ok(()) };
         let held = std::mem::take(&mut self.held);
@@ -326,7 +326,7 @@ impl Raiser {
         Ok(())
     }
 
-    /// True if the instruction of this kind at `pc`, at which an interruption came right after it, did not retire.
+    /// True if the instruction of this kind at `pc`, which was interrupted right after it, did not retire.
     fn is_undone(&self, kind: Type, pc: u64) -> Result<bool> {
         let Some(code) = self.codes.get(&pc) else {
             return Err(self.refusal(
@@ -334,7 +334,7 @@ impl Raiser {
             ));
         };
         if code.is_syscall {
-            // It is to be made again, after it entered the kernel.
+            // It is to be restarted after it entered the kernel.
             return Ok(false);
         }
         if code.is_repeated || kind == Type::INSTR_NO_FETCH || is_branch(kind) {
@@ -345,7 +345,7 @@ impl Raiser {
         Ok(true)
     }
 
-    /// Writes an instruction that did not retire as what it is now, without its data.
+    /// Writes an instruction that did not retire as the marker of the new version, without its data.
     fn undo(&mut self, held: &[Entry], at: usize, out: &mut Vec<Entry>) {
         let pc = held[at].addr.get();
         let pieces: Vec<Entry> =
@@ -362,14 +362,14 @@ impl Raiser {
         self.n_dropped_instrs += 1;
     }
 
-    /// Writes a branch with its outcome or target, after the clock readings that stood between it and what came next.
+    /// Writes a branch with its outcome or target, after the clock readings between it and the next instruction.
     fn branch(&mut self, held: &[Entry], at: usize, next: Next, out: &mut Vec<Entry>) {
         let mut instr = held[at];
         let target = match next {
             Next::Instr(pc) | Next::Event(pc) => Some(pc),
             Next::Gap => None,
         };
-        // What a chunk of an archive repeats stays where it is.
+        // The entries that a chunk of an archive repeats stay where they are.
         let end = held[at..].iter().position(|entry| entry.is_marker(Marker::RECORD_ORDINAL));
         let end = end.map_or(held.len(), |distance| at + distance);
         let is_clock = |entry: &&Entry| {

@@ -1,13 +1,13 @@
-//! Who a file is about: a thread, a core, or all threads one after the other.
+//! Changes what the files of a trace hold: a thread each, a core each, or all threads in turns.
 //!
-//! The files of a trace are read together, in the order of their clock readings; what lies between two readings stays
-//! together (spec 9). Each stretch goes to the file of its core, of its thread, or to the only one (spec 10). The order is
-//! that of the readings, so files of cores come apart exactly if threads changed there at clock readings, as they do in
-//! those written here.
+//! The files of a trace are read together, in the order of their clock readings; the entries between two readings stay
+//! together (spec 9). Each such stretch goes to the file of its core, of its thread, or to the only one (spec 10). The order
+//! is that of the readings, so files of cores are split exactly if threads changed there at clock readings, as they do in
+//! files written here.
 //!
-//! Files of threads may hold kernel code of context switches, which stood where a core turned to the thread. Threads turn
-//! elsewhere on the cores made of them: at each clock reading and where the thread moves. There such code would tell of
-//! switches that are none, and so it is left out (spec 6.10).
+//! Files of threads may hold kernel code of context switches from where a core switched to the thread. On the cores made of
+//! them, threads switch at other places: at each clock reading and where the thread migrates. There such code would show
+//! switches that did not happen, and so it is left out (spec 6.10).
 //!
 //! | file | what |
 //! |---|---|
@@ -38,24 +38,24 @@ use std::collections::BinaryHeap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a file is to be about.
+/// The content of each file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharding {
     /// One thread.
     Threads,
-    /// One core, as the processor markers say.
+    /// One core, according to the processor markers.
     Cores,
-    /// All threads: there is one file.
+    /// All threads, in a single file.
     Stream,
 }
 
-/// Writes a trace again, split in another way: of all threads, or of those in `threads` if it names any. A folder is
-/// written, but for [`Sharding::Stream`], which is a file.
+/// Writes a trace again, split in another way: all of its threads, or those in `threads` if it is not empty. The output is a
+/// folder, except for [`Sharding::Stream`], which is a file.
 ///
 /// # Errors
-/// What reading or writing says, and damage of the trace unless `options` keep what is made of it; `Unsupported` for
-/// templates and for cores that the trace does not name; `Missing` if there is nothing of the threads; `Io` if the progress
-/// cancels it.
+/// Errors of reading or writing, and damage of the trace unless `options` keep the output of a damaged source; `Unsupported`
+/// for templates and for cores that the trace does not name; `Missing` if the trace has nothing of the threads; `Io` if
+/// `progress` cancels it.
 pub fn reshard(
     trace: &DrmemTrace,
     source: &Source,
@@ -92,7 +92,7 @@ pub fn reshard(
             }
         };
         let read = || read_all(trace, target.again()?, sharding, threads, (options, &pool), progress);
-        // A read that is cancelled is an error.
+        // A cancelled read is an error.
         let (outputs, reading, taken) = settled(trace, || false, read)?;
         let opened = judge_opening(trace, options)?;
         let mut summary = outputs.finish(source, reading.or_doubtful_from(opened))?;
@@ -106,7 +106,7 @@ pub fn reshard(
     })
 }
 
-/// One read of all files; what is written has no name yet.
+/// One read of all files; the output has no name yet.
 fn read_all<'o>(
     trace: &DrmemTrace,
     target: Target,
@@ -121,7 +121,7 @@ fn read_all<'o>(
     let header = &files[0].header;
     let mut rule = options.chunk_rule(header);
     if sharding == Sharding::Stream {
-        // Who runs is not repeated in chunks: several threads are one.
+        // Chunks do not repeat which thread runs: several threads are one chunk.
         rule = ChunkRule { instrs: 0, marker: None, insert: false };
     }
     let mut outputs = Outputs {
@@ -163,7 +163,7 @@ fn read_all<'o>(
     Ok((outputs, intake.finish(), taken))
 }
 
-/// The name of the traced program's files without thread and ending: `drmemtrace.threadsig`. Files of cores do not tell
+/// The name of the traced program's files without thread and ending: `drmemtrace.threadsig`. Files of cores do not contain
 /// the program's name.
 fn stem(source: &Source) -> String {
     let name = crate::listing::file_name(source);

@@ -1,8 +1,8 @@
-//! Entries in, entries out: one file's stream is taken apart where its chunks were joined, edited, and put together
-//! again with the chunks, ordinals and encodings that what is written needs.
+//! Rewrites one file's entries: joins the chunks of the source, edits the stream, and cuts it again with the chunks,
+//! ordinals and encodings that the output needs.
 //!
-//! Everything but what only chunks need is kept bit for bit: unknown types and markers, sizes of exits, values of
-//! footers, encodings that the tracer repeated, and where a branch target stands.
+//! Everything except what only chunks need is kept bit for bit: unknown types and markers, sizes of exits, values of
+//! footers, encodings that the tracer repeated, and the position of branch targets.
 
 use super::Part;
 use super::chunks::{Chunks, Counts, weight};
@@ -19,70 +19,70 @@ use quipu_source::{Packed, Packer};
 use std::io::{Seek, Write};
 use std::sync::Arc;
 
-/// More than this before one instruction is no encoding, whatever it is.
+/// More entries than this before one instruction are not an encoding.
 const MAX_GROUP: usize = 64;
 
-/// How the chunks are to be.
+/// The rule for cutting chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkRule {
-    /// Instructions in each; 0 for one that holds all.
+    /// Instructions in each chunk; 0 for a single chunk.
     pub instrs: u64,
-    /// The value of the marker that says so; `None` to leave it as it is.
+    /// The value of the marker that states the size; `None` to leave it as it is.
     pub marker: Option<u64>,
-    /// Whether the marker has to be put in, because the source has none.
+    /// Whether the marker has to be inserted, because the source has none.
     pub insert: bool,
 }
 
-/// One file on its way from entries to entries.
+/// State of rewriting one file.
 pub struct Rewriter<W: Write + Seek, E: EntryEdit> {
     out: Chunks<W>,
     codes: Codes,
     edit: E,
     rule: ChunkRule,
     at: At,
-    /// Entries of the source so far.
+    /// Number of source entries so far.
     n_read: u64,
     n_dropped: u64,
     n_layout: u64,
-    /// An instruction's encoding and branch target, as long as it has not come.
+    /// Encoding and branch target of the next instruction.
     held: Vec<Entry>,
     pieces: Vec<Entry>,
     before: Vec<Entry>,
-    /// A branch target of no instruction; one that stands before the footer of its chunk. The latter is that of the first
-    /// indirect branch of the next chunk.
+    /// A branch target without an instruction; then one before the footer of its chunk, which belongs to the first indirect
+    /// branch of the next chunk.
     loose: Option<Entry>,
     carried: Option<Entry>,
     repeats: Repeats,
-    /// The chunk that the file begins with is not its first, so what it repeats stands nowhere else.
+    /// True if the file begins with a later chunk than its first, so that the repeated values are nowhere else.
     wants_copies: bool,
     is_headed: bool,
     /// Encodings that the file may lack.
     known: Option<Arc<Known>>,
-    /// The file that is read, whose chunks are compared with what is counted.
+    /// The source file, whose chunks are compared with the counts.
     source: Option<(Arc<File>, Comparer)>,
 }
 
-/// What came out of a file.
+/// The result of rewriting a file.
 #[derive(Debug)]
 pub struct Rewritten<W> {
-    /// Where it was written to.
+    /// The destination.
     pub out: W,
-    /// The container.
+    /// Sizes of the container.
     pub packed: Packed,
-    /// What was read.
+    /// Amounts read.
     pub read: Counts,
-    /// What was written.
+    /// Amounts written.
     pub written: Counts,
-    /// Records that were read and not written, but for footers of chunks.
+    /// Records that were read and not written, apart from footers of chunks.
     pub dropped_records: u64,
-    /// Footers of chunks that were read.
+    /// Number of chunk footers read.
     pub layout_records: u64,
-    /// When its threads ran where, as far as was written (spec 11).
+    /// The schedule of the entries that were written (spec 11).
     pub schedule: Recording,
 }
 
 impl<W> Rewritten<W> {
-    /// Where it was written to, and the rest.
+    /// Separates the destination from the rest.
     pub(super) fn split(self) -> (W, Rewritten<()>) {
         let Rewritten { out, packed, read, written, dropped_records, layout_records, schedule } = self;
         (out, Rewritten { out: (), packed, read, written, dropped_records, layout_records, schedule })
@@ -117,19 +117,19 @@ impl<W: Write + Seek, E: EntryEdit> Rewriter<W, E> {
         })
     }
 
-    /// Gives instructions that the file has no encoding of the one that another file has.
+    /// Gives instructions without an encoding in this file the one from another file.
     pub(super) fn knowing(mut self, known: Option<Arc<Known>>) -> Rewriter<W, E> {
         self.known = known.filter(|_| !self.edit.has_original_layout());
         self
     }
 
-    /// Compares what is counted with what the chunks of `source` say.
+    /// Compares the counts with those that the chunks of `source` state.
     pub(super) fn comparing(self, source: &Arc<File>) -> Rewriter<W, E> {
         Rewriter { source: Some((source.clone(), Comparer::of(source))), ..self }
     }
 
-    /// Begins a file whose first chunk is missing with what is known of the header that stood there, and makes the clock reading
-    /// and the processor that the next chunk repeats those of the file.
+    /// Begins a file whose first chunk is missing: writes the known part of its header, and keeps the clock reading and the
+    /// processor that the next chunk repeats as ordinary markers.
     ///
     /// # Errors
     /// As [`Packer::write`].
@@ -141,25 +141,25 @@ impl<W: Write + Seek, E: EntryEdit> Rewriter<W, E> {
         Ok(())
     }
 
-    /// These entries of the source are pushed next.
+    /// Starts the next part of the source; its entries are pushed afterwards.
     pub(super) fn begin(&mut self, part: &Part<'_>) {
         if let Some((_, comparer)) = &mut self.source {
             comparer.begin(part);
         }
     }
 
-    /// Needs less memory, and a little more time: for one of many files that are written at once.
+    /// Uses less memory and a little more time, for one of many files that are written at once.
     pub(super) fn small(mut self) -> Rewriter<W, E> {
         self.codes = Codes::small();
         self
     }
 
-    /// True if readers of what was written know these pieces as the encoding at `pc`.
+    /// True if readers of the output know these pieces as the encoding at `pc`.
     pub(super) fn has_encoding(&self, pc: u64, size: u16, pieces: &[Entry]) -> bool {
         self.codes.get(pc, size).is_some_and(|(known, _)| known == pieces)
     }
 
-    /// Begins a member of this name; for files whose members are no chunks, before any entry of it.
+    /// Begins a member of this name, for files whose members are not chunks; call it before any entry of the member.
     ///
     /// # Errors
     /// As [`Packer::member`].
@@ -198,13 +198,13 @@ impl<W: Write + Seek, E: EntryEdit> Rewriter<W, E> {
         self.run(&entries[next..])
     }
 
-    /// The number of the present chunk, from 1.
+    /// The number of the current chunk, from 1.
     pub(super) fn chunk(&self) -> u32 {
         self.codes.written_chunk()
     }
 
-    /// Takes entries that stay as they are, without looking at each: instructions with their branch targets and accesses, nothing
-    /// else, whose encodings the present chunk has. False, and nothing is done, if they have to be looked at.
+    /// Writes entries unchanged, without checking each: only instructions with their branch targets and accesses, whose
+    /// encodings the current chunk has. Returns false, and does nothing, if they have to be checked.
     ///
     /// # Errors
     /// As [`Packer::write`].
@@ -218,7 +218,7 @@ impl<W: Write + Seek, E: EntryEdit> Rewriter<W, E> {
         Ok(true)
     }
 
-    /// Entries, the first of which belongs to nothing before it. What stays as it is is written in runs.
+    /// Handles entries that do not depend on those before them. Unchanged entries are written in runs.
     fn run(&mut self, entries: &[Entry]) -> Result<()> {
         let mut from = 0;
         let mut group = None;
@@ -297,7 +297,7 @@ impl<W: Write + Seek, E: EntryEdit> Rewriter<W, E> {
         self.at.instrs += instrs;
     }
 
-    /// True for entries that mean something to the writer itself.
+    /// True for entries that affect the state of the writer.
     fn is_special(&self, entry: &Entry) -> bool {
         match entry.kind() {
             Type::THREAD | Type::THREAD_EXIT | Type::PID => true,
@@ -317,7 +317,7 @@ impl<W: Write + Seek, E: EntryEdit> Rewriter<W, E> {
         }
     }
 
-    /// Asks the edit: what the entry becomes, and whether it stays.
+    /// Asks the edit: returns the new entry, and whether it is kept.
     #[inline]
     fn judge(&mut self, entry: &Entry) -> (Entry, bool) {
         let mut kept = *entry;
@@ -325,7 +325,7 @@ impl<W: Write + Seek, E: EntryEdit> Rewriter<W, E> {
         (kept, stays)
     }
 
-    /// Writes data as the edit wants it.
+    /// Writes data as the edit has changed it.
     fn after_judgement(&mut self, entry: &Entry, kept: &Entry, stays: bool) -> Result<()> {
         let (records, instrs) = weight(entry);
         self.n_dropped += if stays { 0 } else { records };
@@ -334,14 +334,14 @@ impl<W: Write + Seek, E: EntryEdit> Rewriter<W, E> {
         if stays { self.out.add(kept) } else { Ok(()) }
     }
 
-    /// An instruction after its encoding and branch target, if it has them.
+    /// Handles an instruction after its encoding and branch target, if it has them.
     fn instr(&mut self, prefix: &[Entry], entry: &Entry, kept: Entry, stays: bool) -> Result<()> {
         let (records, instrs) = weight(entry);
         self.n_dropped += if stays { 0 } else { records };
         self.advance(records, instrs);
         self.put_before()?;
         if entry.size.get() == 0 || entry.kind() == Type::INSTR_BUNDLE {
-            // It only names an address, or several at once: an encoding before it waits for another.
+            // It only names an address, or several at once: an encoding before it belongs to another one.
             self.orphans(prefix)?;
             if stays {
                 self.split_if_full()?;
@@ -366,7 +366,7 @@ impl<W: Write + Seek, E: EntryEdit> Rewriter<W, E> {
         if !E::IS_NONE && self.edit.recodes() && !self.pieces.is_empty() {
             self.edit.recode(entry, &mut self.pieces);
         }
-        // More than an encoding can be is kept as it stands.
+        // Pieces beyond the size of an encoding are kept unchanged.
         let is_odd = self.pieces.len() > MAX_PIECES;
         let (pc, size) = (entry.addr.get(), entry.size.get());
         if !stays {
@@ -390,12 +390,12 @@ impl<W: Write + Seek, E: EntryEdit> Rewriter<W, E> {
         self.out.add(&kept)
     }
 
-    /// A clock reading or a processor that a chunk repeats: what is written has its own chunks.
+    /// Handles a clock reading or a processor that a chunk repeats: the output has its own chunks.
     fn copy(&mut self, entry: &Entry, marker: Marker) -> Result<()> {
         if !self.wants_copies {
             return Ok(());
         }
-        // Readers of the source do not count it, readers of what is written do.
+        // It is not counted by readers of the source, but by readers of the output.
         match marker {
             Marker::TIMESTAMP => self.at.timestamp = Some(entry.addr.get()),
             _ => {
@@ -406,7 +406,7 @@ impl<W: Write + Seek, E: EntryEdit> Rewriter<W, E> {
         self.out.add(entry)
     }
 
-    /// Any other entry.
+    /// Handles any other entry.
     fn other(&mut self, entry: &Entry) -> Result<()> {
         let kind = entry.kind();
         let marker = (kind == Type::MARKER).then(|| Marker(entry.size.get()));
@@ -425,7 +425,7 @@ impl<W: Write + Seek, E: EntryEdit> Rewriter<W, E> {
                 self.at.records += 1;
                 self.n_layout += 1;
                 self.codes.next_read_chunk();
-                // Where the source cut is a good place: so the same size of chunks gives the same chunks.
+                // The source's cut is a good place: so the same size of chunks gives the same chunks.
                 return self.split_if_full();
             }
             Some(Marker::RECORD_ORDINAL) => {
@@ -471,7 +471,7 @@ impl<W: Write + Seek, E: EntryEdit> Rewriter<W, E> {
             self.split_if_full()?;
         }
         if kind == Type::FOOTER && !E::IS_NONE {
-            // Before the last one the edit may have something to say.
+            // The edit may add something before the last one.
             return self.out.hold(kept);
         }
         self.out.add(&kept)
@@ -497,8 +497,8 @@ impl<W: Write + Seek, E: EntryEdit> Rewriter<W, E> {
         Ok(())
     }
 
-    /// Encodings and branch targets that belong to no instruction: kept where nothing is edited; else only a target at the
-    /// end of a chunk has a use.
+    /// Handles encodings and branch targets that belong to no instruction: without an edit they are kept; with one, only a
+    /// target at the end of a chunk is of use.
     fn orphans(&mut self, entries: &[Entry]) -> Result<()> {
         if E::IS_NONE {
             return self.out.put(entries);
@@ -536,13 +536,13 @@ impl<W: Write + Seek, E: EntryEdit> Rewriter<W, E> {
         self.out.counts.records
     }
 
-    /// Why the edit cannot be gone on with, once that turns out.
+    /// The reason why the edit cannot continue, once there is one.
     pub fn fault(&mut self) -> Option<Error> {
         self.edit.fault()
     }
 }
 
-/// The header of a file whose first chunk is missing, as far as it is known.
+/// The known part of the header of a file whose first chunk is missing.
 fn without_first_chunk(header: &Header, chunk_instrs: Option<u64>) -> [Entry; 4] {
     [
         Entry::new(Type::HEADER, 0, header.version),
@@ -564,7 +564,7 @@ fn put_group<W: Write + Seek>(
     out.put(second)
 }
 
-/// True for what stands before an instruction and belongs to it.
+/// True for entries before an instruction that belong to it.
 #[inline]
 fn is_prefix(entry: &Entry) -> bool {
     entry.kind() == Type::ENCODING || entry.is_marker(Marker::BRANCH_TARGET)

@@ -1,7 +1,7 @@
-//! A folder of traces in the making, a file for each thread, from entries as a recorder delivers them.
+//! Writes a folder of traces, a file for each thread, from entries as a recorder delivers them.
 //!
-//! The recorder gives the entries of one thread in order, from header to footer, with the encoding before the first
-//! execution of each instruction. Chunks, what they repeat, and the schedule files are made here.
+//! The recorder delivers the entries of one thread in order, from header to footer, with the encoding before the first
+//! execution of each instruction. Chunks, the entries that they repeat, and the schedule files are made here.
 
 use super::{BUFFER_BYTES, ChunkRule, Counts, NoEdit, Rewriter, folder};
 use crate::record::Entry;
@@ -22,34 +22,34 @@ pub struct ThreadFile {
     path: PathBuf,
 }
 
-/// Entries that need no second look: instructions with their branch targets and accesses, and nothing else.
+/// Entries that need no further check: only instructions with their branch targets and accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run<'e> {
-    /// All of them.
+    /// All entries of the run.
     pub entries: &'e [Entry],
-    /// How many are instructions that were fetched.
+    /// Number of fetched instructions among them.
     pub instrs: u64,
-    /// How many are branch targets.
+    /// Number of branch targets among them.
     pub targets: u64,
 }
 
-/// What a file of one thread came to.
+/// Summary of the file of one thread.
 #[derive(Debug)]
 pub struct Written {
-    /// Where the thread ran when.
+    /// The schedule of the thread.
     pub schedule: Recording,
-    /// What was written.
+    /// Amounts written.
     pub counts: Counts,
     /// Bytes of the file.
     pub packed_bytes: u64,
 }
 
 impl ThreadFile {
-    /// Begins a file of the output of `folder` in chunks of `chunk_instrs` instructions, which its header must say, too. The
-    /// bytes that reach the file are added to `n_bytes`.
+    /// Begins a file in the output of `folder` with chunks of `chunk_instrs` instructions, which its header must state, too.
+    /// The bytes that reach the file are added to `n_bytes`.
     ///
     /// # Errors
-    /// `Io` if it cannot be made, or is there already.
+    /// `Io` if it cannot be created, or exists already.
     pub fn create(
         folder: &Folder,
         path: &Path,
@@ -74,12 +74,12 @@ impl ThreadFile {
         self.rewriter.push(entries).map_err(|error| error.in_file(self.path.display().to_string()))
     }
 
-    /// The number of the chunk that is being written, from 1.
+    /// The number of the chunk being written, from 1.
     pub fn chunk(&self) -> u32 {
         self.rewriter.chunk()
     }
 
-    /// Appends entries that were counted already. Each instruction must have been given with its encoding, or by
+    /// Appends entries that were counted already. Each instruction must have been pushed with its encoding, or by
     /// [`ThreadFile::push`], since [`ThreadFile::chunk`] changed.
     ///
     /// # Errors
@@ -115,7 +115,7 @@ impl std::fmt::Debug for ThreadFile {
     }
 }
 
-/// Writes both schedule files beside the files of threads. The finding says if they would be too long.
+/// Writes both schedule files beside the files of threads. Returns a finding if they would be too long.
 ///
 /// # Errors
 /// `Io` if they cannot be written.
@@ -127,7 +127,7 @@ pub fn write_schedules(
     folder::write_schedules(folder, schedules, pool)
 }
 
-/// True for what may be replaced by a new recording: the folder of a trace as DynamoRIO names it, and what is in it.
+/// True for paths that a new recording may replace: the folder of a trace as DynamoRIO names it, and its content.
 pub fn is_recorded(path: &Path) -> bool {
     let is_link = path.symlink_metadata().is_ok_and(|meta| meta.is_symlink());
     if is_link || !path.is_dir() {
@@ -143,7 +143,7 @@ pub fn is_recorded(path: &Path) -> bool {
     is_ours && all_are()
 }
 
-/// A file whose bytes are counted, for limits on what is recorded.
+/// A file that counts its bytes, for limits on the recorded amount.
 #[derive(Debug)]
 pub struct Counted {
     file: OutputFile,

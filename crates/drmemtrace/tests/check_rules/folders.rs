@@ -1,4 +1,4 @@
-//! Cases that take an archive, a folder or broken packing.
+//! Cases that need an archive, a folder or broken packing.
 
 use crate::check_rules::trace::*;
 use quipu_drmemtrace::record::{Marker, Type};
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use zerocopy::IntoBytes;
 
-/// A file's bytes that break a rule, and what else they cannot help but break.
+/// A file's bytes that break a rule, and the other rules that they inevitably break.
 pub(crate) struct Packed {
     pub(crate) rule: &'static str,
     pub(crate) bytes: Vec<u8>,
@@ -18,7 +18,7 @@ fn packed(rule: &'static str, also: &'static [&'static str], bytes: Vec<u8>) -> 
     Packed { rule, bytes, also }
 }
 
-/// A header that says this many instructions for each chunk.
+/// A header with this number of instructions in each chunk.
 fn start(chunk: u64) -> Entries {
     let mut entries = all(&[bare_header(X64), at(100)]);
     entries[6].addr = chunk.into();
@@ -38,10 +38,10 @@ pub(crate) fn two_chunks(first: &[Entries], second: &[Entries]) -> Vec<u8> {
     archive(&[all(&[start(2), first.concat()]), all(&[second.concat(), end()])])
 }
 
-/// Seven records and two instructions stand before the footer, which counts too.
+/// Seven records and two instructions come before the footer, which counts too.
 const ORDINAL: u64 = 10;
 
-/// An archive that breaks nothing.
+/// An archive that breaks no rule.
 pub(crate) fn clean() -> Vec<u8> {
     two_chunks(&[nop(1), nop(2), footer(0)], &[seam(ORDINAL, 100, 1), nop(3), nop(4)])
 }
@@ -56,14 +56,14 @@ fn template(kind: u64, end: Entries) -> Entries {
         i(Type::INSTR, 0x9000, &[0x58]),
         read(8),
         bare,
-        // One read for all that is restored.
+        // One read for all of the restored state.
         read(40),
         m(Marker::CONTEXT_SWITCH_END, kind),
         end,
     ])
 }
 
-/// Archives of templates, in which each member has a header and the last one has the end: a whole one, and others, with
+/// Archives of templates, in which each member has a header and the last one has the end: a complete one, and others, with
 /// the rule that each breaks.
 pub(crate) fn templates() -> Vec<(Option<&'static str>, Vec<u8>)> {
     let without_read = {
@@ -87,7 +87,7 @@ pub(crate) fn archives() -> Vec<Packed> {
     wrong_sum[30 + 14 + 6] ^= 1;
     let mut wrong_method = whole.clone();
     for at in 0..whole.len() - 12 {
-        // The method stands after the signature, version and flags; the directory has one version more.
+        // The method comes after the signature, version and flags; the directory has one more version.
         match &whole[at..at + 4] {
             b"PK\x03\x04" => wrong_method[at + 8] = 99,
             b"PK\x01\x02" => wrong_method[at + 10] = 99,
@@ -169,14 +169,14 @@ fn write_cpus(path: &Path, member: &str, stretches: &[Stretch]) {
     zip.finish().unwrap();
 }
 
-/// A folder whose schedules are right, in full and with neighbours joined.
+/// A folder with correct schedules, in full and collapsed.
 pub(crate) fn write_clean(path: &Path) {
     write_trace(path);
     write_serial(path, &[Stretch::new(TID, 100, 1, 0)]);
     write_cpus(path, "1", &[Stretch::new(TID, 100, 1, 0), Stretch::new(TID, 110, 1, 1)]);
 }
 
-/// Cases of what lies beside traces.
+/// Cases of files beside traces.
 pub(crate) fn folders() -> Vec<Folder> {
     let folder = |rule, fill| Folder { rule, fill, also: &[] };
     vec![

@@ -1,7 +1,7 @@
-//! Every rule has a small trace that breaks it, and only it as far as that can be; and traces that break none are clean.
+//! Every rule has a small trace that breaks it, and no other rule if possible; traces that break no rule are clean.
 //!
-//! Files of entries stand in `cases`, in folders that are called after the rule (`clean-…` where none is broken), as text that
-//! [`rows`] reads; what takes an archive or a folder is made in [`folders`].
+//! Files of entries are in `cases`, in folders named after the rule (`clean-…` if none is broken), as text that [`rows`]
+//! reads; cases that need an archive or a folder are made in [`folders`].
 
 // The helpers of a test may panic as the test may.
 mod folders;
@@ -39,7 +39,7 @@ fn check_source(source: &Source) -> CheckReport {
     report_of(&CHECK, &Given::default(), &*trace)
 }
 
-/// What is wrong, unless exactly these rules are broken.
+/// Describes the difference, unless exactly these rules are broken.
 fn judge(report: &CheckReport, rule: &str, also: &[&str]) -> Option<String> {
     let full = |name: &&str| RULES.iter().find(|rule| rule.is_called(name)).unwrap().name;
     let expected: BTreeSet<&str> = also.iter().chain([&rule]).map(full).collect();
@@ -48,19 +48,20 @@ fn judge(report: &CheckReport, rule: &str, also: &[&str]) -> Option<String> {
     (found != expected).then(|| format!("{rule}: {}", texts.join("\n    ")))
 }
 
-/// All that is wrong, at once.
+/// Fails with all differences at once.
 fn assert_none(wrong: Vec<String>) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The texts of all files of entries.
+/// The paths of all files of entries.
 fn inputs() -> Vec<PathBuf> {
     let inputs = cases::rows(env!("CARGO_MANIFEST_DIR"));
     assert!(inputs.len() > 100, "there are {} cases", inputs.len());
     inputs
 }
 
-/// The rule that a case breaks, after which its folder is called, with a number if there are several; `None` if it breaks none.
+/// The rule that a case breaks, from the name of its folder, which has a number if there are several; `None` if it breaks
+/// none.
 fn rule_of(input: &Path) -> Option<&str> {
     let name = input.parent()?.file_name()?.to_str()?;
     let numbered = name.rsplit_once('-').filter(|(_, number)| number.parse::<u32>().is_ok());

@@ -1,4 +1,5 @@
-//! Entries as text: one a line, its type, size and value; of a marker, its kind and value. Lines that begin with `#` are remarks.
+//! Entries as text, one per line: type, size and value; for a marker, its kind and value. Lines that begin with `#` are
+//! comments.
 
 use crate::check_rules::trace::Entries;
 use quipu_drmemtrace::record::{Entry, MARKER_NAMES, Marker, TYPE_NAMES, Type};
@@ -6,7 +7,7 @@ use quipu_drmemtrace::record::{Entry, MARKER_NAMES, Marker, TYPE_NAMES, Type};
 /// The entries of a text.
 ///
 /// # Panics
-/// If a line says nothing.
+/// If a line is not an entry.
 pub(crate) fn parse(text: &str) -> Entries {
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.map(|line| entry(line).unwrap_or_else(|| panic!("`{line}` is no entry"))).collect()
@@ -22,7 +23,7 @@ fn entry(line: &str) -> Option<Entry> {
     Some(Entry::new(kind, size, number(value)?))
 }
 
-/// The number of a name, or a number that has none.
+/// The position of a name, or a number without a name.
 fn numbered(names: &[&str], word: &str) -> Option<u16> {
     let named = names.iter().position(|name| *name == word);
     named.and_then(|number| u16::try_from(number).ok()).or_else(|| word.parse().ok())

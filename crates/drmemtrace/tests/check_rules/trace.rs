@@ -14,10 +14,10 @@ pub(crate) const TEMPLATE: u64 = 0x4240;
 /// The only thread.
 pub(crate) const TID: u64 = 7;
 
-/// Entries in a row.
+/// A sequence of entries.
 pub(crate) type Entries = Vec<Entry>;
 
-/// Joins parts.
+/// Concatenates parts.
 pub(crate) fn all(parts: &[Entries]) -> Entries {
     parts.concat()
 }
@@ -59,7 +59,7 @@ pub(crate) fn nop(pc: u64) -> Entries {
     i(Type::INSTR, pc, &[0x90])
 }
 
-/// `iretq`, two bytes, as kernel code ends.
+/// `iretq`, two bytes, as at the end of kernel code.
 pub(crate) fn iret(pc: u64, target: u64) -> Entries {
     let reads: Entries = (0..5).map(|n| Entry::new(Type::READ, 8, 0x9000 + n * 8)).collect();
     all(&[ind(Type::INSTR_RETURN, pc, &[0x48, 0xcf], target), reads])
@@ -70,7 +70,7 @@ pub(crate) fn read(size: u16) -> Entries {
     e(Type::READ, size, 0x8000)
 }
 
-/// Clock and processor 1.
+/// A clock reading, on processor 1.
 pub(crate) fn at(clock: u64) -> Entries {
     all(&[m(Marker::TIMESTAMP, clock), m(Marker::CPU_ID, 1)])
 }

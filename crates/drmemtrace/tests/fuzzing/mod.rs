@@ -1,6 +1,6 @@
-//! The body of the fuzz target `rewrite`: any bytes at all, written again and edited.
+//! The body of the fuzz target `rewrite`: arbitrary bytes, rewritten and edited.
 
-// A body panics where something does not hold.
+// A body panics if a property does not hold.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 use quipu_drmemtrace::edits::clock_trim::{ClockTrim, ClockUnit};
@@ -15,7 +15,7 @@ use quipu_source::{PackOptions, Packer, Packing, Pool, Source};
 use std::io::Cursor;
 use std::sync::{Arc, LazyLock};
 
-/// Inputs may inflate to huge ones.
+/// Small inputs may inflate to huge ones.
 const MAX_BYTES: usize = 1 << 20;
 
 static POOL: LazyLock<Arc<Pool>> = LazyLock::new(|| Pool::new(1).unwrap());
@@ -36,14 +36,14 @@ fn rewritten<E: EntryEdit>(
     Some(result.out.into_inner())
 }
 
-/// All but encodings, which chunks repeat, and the marker that tells the size of chunks.
+/// All entries except encodings, which chunks repeat, and the marker with the size of chunks.
 fn content(bytes: &[u8]) -> Vec<Entry> {
     let is_content =
         |entry: &&Entry| entry.kind() != Type::ENCODING && !entry.is_marker(Marker::CHUNK_INSTR_COUNT);
     Entry::slice(bytes).0.iter().filter(is_content).copied().collect()
 }
 
-/// True if entries make no sense in such numbers that, arranged otherwise, a reader could stop before them.
+/// True if there are enough nonsensical entries that, in another arrangement, a reader could stop before them.
 fn may_be_nonsense(bytes: &[u8]) -> bool {
     let is_odd = |entry: &&Entry| {
         entry.kind.get() >= N_TYPES || (entry.kind.get(), entry.size.get(), entry.addr.get()) == (0, 0, 0)
@@ -51,18 +51,17 @@ fn may_be_nonsense(bytes: &[u8]) -> bool {
     Entry::slice(bytes).0.iter().filter(is_odd).count() > 8
 }
 
-/// Writing again what was written changes nothing, chunks of any size hold the same, and edits end with something that
-/// can be read.
+/// Rewriting the output changes nothing, chunks of any size have the same content, and the output of edits can be read.
 pub fn rewrite(bytes: &[u8]) {
     let Some(trace) = open(bytes.to_vec()) else { return };
     let inflated: u64 = trace.files()[0].container.members().iter().map(|m| m.len.unwrap_or(1 << 20)).sum();
     if inflated > MAX_BYTES as u64 {
         return;
     }
-    // What a first pass over raw entries doubts, a second counts and refuses, as every verb does.
+    // The first pass over raw entries may doubt the file; then the second counts and rejects it, as in every verb.
     let _ = rewritten(&trace, NoEdit, Packing::Plain, None);
     let Some(plain) = rewritten(&trace, NoEdit, Packing::Plain, None) else { return };
-    // Of 64 entries, more than eight are no part of a trace, and edits move entries.
+    // More than eight of 64 entries are not part of a trace, and edits move entries.
     if may_be_nonsense(&plain) {
         return;
     }

@@ -1,4 +1,4 @@
-//! Fixtures, and entries as they stand in files, member by member.
+//! Fixtures, and the entries of files, member by member.
 
 use quipu_drmemtrace::record::Entry;
 use quipu_drmemtrace::trace::{self, DrmemTrace};
@@ -75,12 +75,12 @@ pub fn members(source: &Source) -> Members {
     container.members().iter().enumerate().map(read).collect()
 }
 
-/// All entries of a file, whatever its members.
+/// All entries of a file, across its members.
 pub fn entries(source: &Source) -> Vec<Entry> {
     members(source).into_iter().flat_map(|(_, entries)| entries).collect()
 }
 
-/// The packing that a file has.
+/// The packing of a file.
 pub fn packing_of(source: &Source) -> Packing {
     match source.container().unwrap().codec() {
         Codec::Zip => Packing::Zip,
@@ -103,7 +103,7 @@ pub fn rewritten<E: EntryEdit>(trace: &DrmemTrace, shard: usize, edit: E, option
     source
 }
 
-/// The first place where two lists differ, told in words.
+/// Fails with a description of the first place where two lists differ.
 pub fn assert_same(found: &[Entry], expected: &[Entry], what: &str) {
     let differs = found.iter().zip(expected).position(|(found, expected)| found != expected);
     if let Some(at) = differs {

@@ -1,4 +1,4 @@
-//! Counting groups of entries that are all of the most common types, as vectors of bytes.
+//! Counts groups of entries that are all of the most common types, as vectors of bytes.
 //! PERF: benches/counts.rs; docs/performance.md, "Tried".
 
 use crate::record::{ENTRY_BYTES, Entry, Marker, Type};
@@ -6,14 +6,14 @@ use bytemuck::{cast, pod_read_unaligned};
 use wide::{i16x8, i32x4, i32x8, u8x16};
 use zerocopy::IntoBytes;
 
-/// Entries judged together: one vector of bytes.
+/// Number of entries that are checked together: one vector of bytes.
 pub(super) const GROUP: usize = 16;
 
 /// The lanes of a counter are bytes, to which each group adds at most one.
 const MAX_GROUPS: usize = u8::MAX as usize;
 
-/// Counts groups of entries up to the first group with any but the most common ones: instructions, iterations, loads,
-/// stores and targets of branches. Returns how many entries, and of each of the first four how many.
+/// Counts groups of entries up to the first group with any but the most common ones: instructions, iterations, loads, stores
+/// and branch targets. Returns the number of entries, and the number of each of the first four kinds.
 #[inline(never)]
 pub(super) fn common_groups(entries: &[Entry]) -> (usize, [u64; 4]) {
     if cfg!(target_endian = "big") {
@@ -28,7 +28,7 @@ pub(super) fn common_groups(entries: &[Entry]) -> (usize, [u64; 4]) {
             let kinds = kinds_of_group(group);
             let from_instr = kinds - byte(Type::INSTR);
             let is_plain = from_instr.min(u8x16::splat(6)).simd_eq(from_instr);
-            let is_branch = (kinds & u8x16::splat(!1)).simd_eq(byte(Type::INSTR_TAKEN_JUMP)); // And the next.
+            let is_branch = (kinds & u8x16::splat(!1)).simd_eq(byte(Type::INSTR_TAKEN_JUMP)); // And the type after it.
             let is_instr = is_plain | is_branch;
             let is_load = kinds.simd_eq(byte(Type::READ));
             let is_store = kinds.simd_eq(byte(Type::WRITE));
@@ -52,18 +52,18 @@ pub(super) fn common_groups(entries: &[Entry]) -> (usize, [u64; 4]) {
     (n, sums)
 }
 
-/// Added to each type: 0 is the target of a branch, which is a marker, and both types of conditional jumps differ in
-/// the last bit alone.
+/// Added to each type, so that 0 is free for a branch target, which is a marker, and the two types of conditional jumps
+/// differ in the last bit only.
 const SHIFT: u16 = 2;
-/// What entries of size 0 become, which may be invisible: no common type.
+/// The value for entries of size 0, which may be invisible: not a common type.
 const EMPTY: i32 = 0x7f;
 
-/// What stands for a type, in all lanes.
+/// The value for a type, in all lanes.
 fn byte(kind: Type) -> u8x16 {
     u8x16::splat((kind.0 + SHIFT) as u8) // The common types are small.
 }
 
-/// What stands for each type of a group, in some order; what does not fit into a byte becomes 255, which is no type.
+/// The values for the types of a group, in some order; those that do not fit into a byte become 255, which is no type.
 #[inline]
 fn kinds_of_group(bytes: &[u8]) -> u8x16 {
     let four = |index: usize| kinds_of_four(&bytes[index * 4 * ENTRY_BYTES..]);
@@ -72,9 +72,9 @@ fn kinds_of_group(bytes: &[u8]) -> u8x16 {
     u8x16::narrow_i16x8(eight(0), eight(2))
 }
 
-/// What stands for the types of four entries.
+/// The values for the types of four entries.
 ///
-/// PERF: every third word, picked out of three vectors by masks: fetching them one by one costs more than judging them.
+/// PERF: every third word, selected from three vectors by masks: loading them one by one costs more than checking them.
 #[inline]
 fn kinds_of_four(bytes: &[u8]) -> i32x4 {
     const TARGET: i32 = (Marker::BRANCH_TARGET.0 as i32) << 16 | Type::MARKER.0 as i32;
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What `common_groups` says, entry by entry.
+    /// The result of `common_groups`, computed entry by entry.
     fn by_entry(entries: &[Entry]) -> (usize, [u64; 4]) {
         let class = |entry: &Entry| match entry.kind() {
             _ if entry.size.get() == 0 => None,

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use sums::Counted;
 use tally::Tally;
 
-/// The tool, as lists name it.
+/// The tool, as registered in the list of tools.
 pub static COUNTS: CountsTool = CountsTool;
 
 /// The type of [`COUNTS`].
@@ -64,34 +64,34 @@ impl Tool for CountsTool {
 
     fn build(&self, _: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let native = trace.as_any().and_then(|trace| trace.downcast_ref::<DrmemTrace>());
-        // What cores are given of chunks is no part of a file to compare.
+        // Chunks that are assigned to cores are not part of a file to compare.
         let files = native.map_or_else(Vec::new, |trace| trace.files().to_vec());
         Ok(Box::new(CountsPass { files: files.into(), ..CountsPass::default() }))
     }
 }
 
-/// Counts at work.
+/// The pass that counts records.
 #[derive(Default)]
 pub struct CountsPass {
-    /// What the shards seen so far amount to, in their order.
+    /// Counts of the shards that are done, in their order.
     done: Vec<ShardCounts>,
-    /// The shard that is being counted; its tables are dropped as soon as it is done.
+    /// The current shard; its tables are dropped as soon as it is done.
     at_work: Option<(ShardCounts, Tally)>,
-    /// The trace's files, whose chunks say how many records there should be.
+    /// The trace's files, whose chunks state how many records there should be.
     files: Arc<[Arc<File>]>,
 }
 
-/// One shard, or the part of it that one fork saw.
+/// The counts of one shard, or of the part of it that one fork saw.
 struct ShardCounts {
     id: u32,
     name: String,
-    /// The core, if the shard is one.
+    /// The number of the core, if the shard is one.
     core: Option<u64>,
     counted: Counted,
 }
 
 impl CountsPass {
-    /// Keeps the sums of the shard that was being counted, and nothing else of it.
+    /// Ends the current shard: keeps its sums and drops the rest.
     fn settle(&mut self) {
         if let Some((shard, tally)) = self.at_work.take() {
             self.add(ShardCounts { counted: tally.finish(), ..shard });
@@ -122,7 +122,7 @@ impl Pass for CountsPass {
     fn consume(&mut self, batch: &Batch) -> Result<()> {
         if let Some((_, tally)) = &mut self.at_work {
             tally.enter(batch);
-            // A read that begins in the middle has not seen who runs.
+            // A read that begins in the middle has not seen the entry that names the thread.
             tally.note_thread(batch.span.thread.packed());
             tally.add(crate::record::Entry::slice(batch.raw()).0);
         }

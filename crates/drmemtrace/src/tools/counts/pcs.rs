@@ -1,38 +1,38 @@
 //! A set of instruction addresses: one bit for each byte of each page of code.
 //!
-//! Code is dense: a few hundred pages hold all that most programs execute, so sets are small and merge a word at a time.
-//! In front stands a table of addresses that are certainly in the set: nearly every look-up ends there.
+//! Code is dense: a few hundred pages hold all code that most programs execute, so sets are small and merge a word at a
+//! time. In front of the set is a table of addresses that are certainly in it: nearly every look-up ends there.
 
 use rustc_hash::FxHashMap;
 
-/// PERF: small pages, so that addresses far apart, as damaged traces have them, take little memory.
+/// PERF: small pages, so that scattered addresses, as in damaged traces, take little memory.
 const PAGE_BITS: u32 = 9;
 const WORDS: usize = 1 << (PAGE_BITS - 6);
-/// Slots of the table in front at first, and at most: 128 KiB stay in level-2 cache.
+/// Initial and maximum number of slots of the table in front: 128 KiB stay in level-2 cache.
 const MIN_FRONT: usize = 1 << 6;
 const MAX_FRONT: usize = 1 << 14;
-/// By how much the table grows once it is half full.
+/// Factor by which the table grows once it is half full.
 const GROWTH: usize = 4;
 
-/// Distinct addresses.
+/// A set of addresses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PcSet {
     pages: FxHashMap<u64, u32>,
     bits: Vec<[u64; WORDS]>,
 }
 
-/// Addresses that are certainly in a set. Belongs to one set at a time.
+/// A table of addresses that are certainly in a set. Belongs to one set at a time.
 ///
-/// It grows with the number of addresses: each of many short intervals has one.
+/// It grows with the number of addresses, because each of many short intervals has its own.
 pub(crate) struct Front {
-    /// Their number is a power of two.
+    /// A power of two of them.
     slots: Box<[u64]>,
-    /// How many addresses were put there since it has this size.
+    /// Number of addresses inserted since the table was last resized.
     n_put: usize,
 }
 
 impl PcSet {
-    /// How many addresses there are.
+    /// Number of addresses.
     pub(crate) fn len(&self) -> u64 {
         self.bits.iter().flatten().map(|word| u64::from(word.count_ones())).sum()
     }
@@ -47,7 +47,7 @@ impl PcSet {
         }
     }
 
-    /// The addresses in order.
+    /// The addresses, sorted.
     #[cfg(test)]
     pub(crate) fn to_vec(&self) -> Vec<u64> {
         let mut all = Vec::new();
@@ -70,7 +70,7 @@ impl PcSet {
         front.put(pc);
     }
 
-    /// Position of a page's bits, which are added if there are none yet.
+    /// Position of a page's bits, which are added if they are missing.
     fn page(&mut self, page: u64) -> usize {
         let next = self.bits.len();
         let index = *self.pages.entry(page).or_insert(next as u32) as usize; // Never 2^32 pages of half a kilobyte.
@@ -94,7 +94,7 @@ impl PartialEq for PcSet {
 impl Eq for PcSet {}
 
 impl Front {
-    /// Knows no address.
+    /// An empty table.
     pub(crate) fn new() -> Front {
         Front::of_size(MIN_FRONT)
     }
@@ -129,7 +129,7 @@ impl Front {
         *self = larger;
     }
 
-    /// Forgets all addresses: another set comes.
+    /// Removes all addresses, for use with another set.
     pub(crate) fn clear(&mut self) {
         self.slots.fill(u64::MAX);
         // The one slot where the filler would be taken for an address.
@@ -137,10 +137,10 @@ impl Front {
         self.slots[odd] = 0;
     }
 
-    /// True if `pc` is certainly in the set, or none of its bits is `wanted`.
+    /// True if `pc` is certainly in the set, or if `wanted` is 0.
     #[inline]
     pub(crate) fn has(&self, pc: u64, wanted: u64) -> bool {
-        // One test for both.
+        // One test for both conditions.
         (self.slots[self.slot(pc)] ^ pc) & wanted == 0
     }
 

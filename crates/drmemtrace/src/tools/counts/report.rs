@@ -101,8 +101,9 @@ result! {
 }
 
 impl PartReport {
-    /// How long a list of windows by their number is: one more than the last, slept through or not. A part without
-    /// windows has one for everything, as has one whose first is not window 0: that is a window which was split off.
+    /// The number of entries in a list of windows by number: one more than the last window, whether or not the part ran in
+    /// it. A part without windows has one entry for everything, and so has a part whose first window is not 0: that is a
+    /// window which was split off.
     pub fn n_blocks(&self) -> u64 {
         match self.windows.first() {
             Some(WindowReport { window: 0, .. }) => {
@@ -112,12 +113,12 @@ impl PartReport {
         }
     }
 
-    /// The counts of window 0, or of everything where there is but one.
+    /// The counts of window 0, or of everything if there is only one.
     pub fn first_block(&self) -> &Counts {
         if self.n_blocks() > 1 { self.window(0).unwrap_or(&self.counts) } else { &self.counts }
     }
 
-    /// The counts of the window with this number, if the part was awake in it.
+    /// The counts of the window with this number, if the part ran in it.
     pub fn window(&self, number: u64) -> Option<&Counts> {
         self.windows.iter().find(|window| window.window == number).map(|window| &window.counts)
     }
@@ -202,17 +203,17 @@ impl CountsReport {
         }
     }
 
-    /// The threads or cores by falling count of instructions; equals by their order in the trace.
+    /// The threads or cores by decreasing count of instructions; ties are in the order of the trace.
     pub fn by_instructions(&self) -> Vec<&PartReport> {
         sorted(self.shards.iter().collect())
     }
 
-    /// The same, but for a file in which several threads take turns there is one for all of them.
+    /// The same, but a file in which several threads take turns has one entry for all of them.
     pub fn files_by_instructions(&self) -> Vec<&PartReport> {
         sorted(self.files())
     }
 
-    /// The files of the trace, in its order: a thread or core each, or several threads that take turns.
+    /// The files of the trace, in its order: each a thread or core, or several threads that take turns.
     pub fn files(&self) -> Vec<&PartReport> {
         let whole = |part: &PartReport| {
             let found = self.mixed.binary_search_by_key(&part.shard, |whole| whole.shard);
@@ -226,12 +227,12 @@ impl CountsReport {
 }
 
 fn sorted(mut parts: Vec<&PartReport>) -> Vec<&PartReport> {
-    // QUIRK: upstream sorts by the instructions of the first window.
+    // QUIRK: DynamoRIO sorts by the instructions of the first window.
     parts.sort_by_key(|part| std::cmp::Reverse(part.first_block().instructions));
     parts
 }
 
-/// All threads of a file in which they take turns as one part, named after the first.
+/// Combines all threads of a file in which they take turns into one part, named after the first.
 fn joined(first: &Part, others: &[Part]) -> Part {
     let mut whole = first.clone();
     for window in others.iter().flat_map(|part| &part.windows) {
@@ -261,7 +262,7 @@ fn windows(part: &Part) -> Vec<WindowReport> {
         .collect()
 }
 
-/// Threads shown on one screen with other results.
+/// Number of threads shown when other results share the screen.
 const BRIEF_ROWS: usize = 10;
 
 impl ReportBody for CountsReport {
@@ -285,7 +286,7 @@ impl ReportBody for CountsReport {
         grid.head.extend(["prefetches", "syscalls", "transfers", "encodings"].map(str::to_owned));
         let is_told = self.shards.iter().any(|part| part.executed_instructions.is_some());
         let is_filtered = self.is_filtered || is_told;
-        // What a thread executed is known or not; that of a core is not asked for.
+        // The count of a thread is known or unknown; that of a core is not shown.
         let executed_cell =
             |executed: Option<u64>| executed.map_or_else(|| Cell::Text("unknown".to_owned()), Cell::Count);
         if is_filtered {
@@ -333,7 +334,7 @@ impl ReportBody for CountsReport {
     }
 }
 
-/// Every count that is not zero, with its name.
+/// Every nonzero count, with its name.
 fn full(counts: &Counts) -> Vec<(String, Vec<Cell>)> {
     let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(counts) else { return Vec::new() };
     fields

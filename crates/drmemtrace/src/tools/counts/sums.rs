@@ -1,11 +1,11 @@
-//! What counting leaves: sums by window, by thread, by shard, and how those of neighbours join.
+//! The sums of counting, by window, by thread and by shard, and how those of neighbours are merged.
 
 use super::pcs::PcSet;
 use crate::record::FileType;
 use quipu_model::executed::ExecutedCount;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// What one window of one thread amounts to; all but the distinct addresses are plain sums.
+/// Counts of one window of one thread; all but the distinct addresses are plain sums.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sums {
     /// Addresses of fetched instructions.
@@ -21,7 +21,7 @@ macro_rules! sums {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(usize)]
         pub(crate) enum Sum { $($name = $value,)* }
-        /// How many sums there are.
+        /// Number of sums.
         pub(crate) const N_SUMS: usize = [$(Sum::$name),*].len();
     };
 }
@@ -71,7 +71,7 @@ impl Sums {
 /// One tracing window; traces without windows have one without a number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WindowSums {
-    /// Its number, once a marker told it.
+    /// Its number, once a marker stated it.
     pub(crate) id: Option<u64>,
     /// Its counts.
     pub(crate) sums: Sums,
@@ -80,7 +80,7 @@ pub(crate) struct WindowSums {
 /// One thread of a mixed stream, or all of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// The thread; of a core's file, the first.
+    /// The thread; in a core's file, the first thread.
     pub(crate) tid: u64,
     /// Its windows, in order.
     pub(crate) windows: Vec<WindowSums>,
@@ -107,18 +107,18 @@ pub(crate) struct Counted {
     pub(crate) parts: Vec<Part>,
     /// Threads that have records, without the idle one.
     pub(crate) tids: FxHashSet<u64>,
-    /// All file-type bits that a header named.
+    /// All file-type bits in any header.
     pub(crate) filetype: FileType,
-    /// What each thread had executed at the first and the last marker that counts it, filtered or not.
+    /// Executed instructions of each thread, filtered or not, between its first and last marker that count them.
     pub(crate) executed: Executed,
 }
 
-/// What marks count of executed instructions, by thread.
+/// Executed instructions by thread, as markers count them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Executed(FxHashMap<u64, ExecutedCount>);
 
 impl Executed {
-    /// Takes in a marker.
+    /// Adds a marker's count.
     pub(super) fn add(&mut self, tid: u64, n: u64) {
         self.0.entry(tid).or_default().add(n);
     }
@@ -129,12 +129,12 @@ impl Executed {
         }
     }
 
-    /// How many instructions a thread executed; `None` where nothing tells.
+    /// Number of instructions that a thread executed; `None` if markers do not state it.
     pub(super) fn of(&self, tid: u64) -> Option<u64> {
         self.0.get(&tid)?.instructions()
     }
 
-    /// The same of all these threads; `None` unless each of them tells.
+    /// The sum for all these threads; `None` unless it is known for each of them.
     pub(super) fn of_all(&self, tids: &FxHashSet<u64>) -> Option<u64> {
         ExecutedCount::of_all(tids.iter().map(|tid| self.of(*tid)))
     }
@@ -156,7 +156,7 @@ impl Counted {
             };
             for window in part.windows {
                 match mine.windows.last_mut() {
-                    // A window without a number continues with the one before.
+                    // A window without a number continues the one before.
                     Some(last) if window.id.is_none() || window.id == last.id => {
                         last.sums.merge(&window.sums)
                     }
@@ -167,7 +167,7 @@ impl Counted {
     }
 }
 
-/// The part just pushed.
+/// The last part, which was just pushed.
 fn continue_with_last(parts: &mut [Part]) -> &mut Part {
     let last = parts.len() - 1;
     &mut parts[last]

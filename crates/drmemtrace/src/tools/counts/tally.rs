@@ -1,7 +1,7 @@
 //! The counting loop.
 //!
-//! Most entries are instructions, loads and stores. They are counted without branches in one packed register, a run
-//! at a time; everything else (markers, thread changes, flushes) ends the run and takes the slow road.
+//! Most entries are instructions, loads and stores. They are counted without branches in one packed register, a run at a
+//! time; everything else (markers, thread changes, flushes) ends the run and takes the slow path.
 //! PERF: benches/counts.rs.
 
 use super::groups::{GROUP, common_groups};
@@ -17,60 +17,60 @@ use std::sync::Arc;
 
 /// The counts of one shard, or of a run of its chunks.
 pub(crate) struct Tally {
-    /// What is counted.
+    /// The sums so far.
     pub(crate) counter: Counter,
-    /// The state machine takes every entry that is not counted in bulk.
+    /// The state machine, which reads every entry that is not counted in bulk.
     interp: Interp,
     tid: u64,
     is_core: bool,
     /// True once several threads appeared in one stream.
     is_mixed: bool,
-    /// True once an entry came that only the online tracer writes, and that depends on the instruction before it: from
-    /// there on every entry goes through the state machine.
+    /// True after an entry that only the online tracer writes and that depends on the instruction before it: from there on
+    /// every entry goes through the state machine.
     is_online: bool,
-    /// The last instruction of the entries before.
+    /// The last instruction before the current entries.
     last_instr: Option<Entry>,
-    /// The file that the entries come from, whose chunks are compared with what is counted.
+    /// The source file, whose chunks are compared with the counts.
     file: Option<Arc<File>>,
     comparer: Comparer,
-    /// The latest entries end with the footer of a chunk.
+    /// True if the latest entries end with the footer of a chunk.
     is_at_seam: bool,
 }
 
-/// The sums so far, and what deciding about the next entry takes.
+/// The sums so far, and the state for deciding about the next entry.
 pub(crate) struct Counter {
     pub(crate) counted: Counted,
-    /// Position in `counted.parts` of each thread, where the stream mixes threads.
+    /// Position in `counted.parts` of each thread, if the stream mixes threads.
     part_of: FxHashMap<u64, usize>,
     part: usize,
-    /// Records that the state machine did not see.
+    /// Number of records that the state machine did not see.
     n_bulk: u64,
-    /// This many entries ahead are for the state machine.
+    /// Number of the next entries that the state machine has to read.
     n_odd: usize,
-    /// A chunk began, and no instruction came since.
+    /// True if a chunk began and no instruction came since.
     at_chunk_start: bool,
     /// Addresses that are certainly in the current set.
     front: Front,
-    /// How new addresses are recognised.
+    /// The way to recognise new addresses.
     known_by: KnownBy,
 }
 
-/// How the first execution of an address is recognised.
+/// Ways to recognise the first execution of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum KnownBy {
-    /// No instruction has come yet.
+    /// No instruction was read yet.
     Unknown,
-    /// The first instruction came with its encoding: each address does, at its first execution in a chunk.
+    /// The first instruction had an encoding, so each address has one at its first execution in a chunk.
     Encoding,
-    /// Encodings say nothing: each address is looked up.
+    /// Encodings are no indication: each address is looked up.
     Address,
 }
 
-/// What the loop does with a type.
+/// The treatment of a type in the loop.
 #[derive(Clone, Copy)]
 struct Rule {
-    /// Added to the packed counters, 12 bits for each of the first five sums; [`MARK`] for a marker that changes nothing
-    /// but its own sum, [`SLOW`] for the slow road.
+    /// Added to the packed counters, 12 bits for each of the first five sums; [`MARK`] for a marker that changes nothing but
+    /// its own sum, [`SLOW`] for the slow path.
     add: u64,
     /// All ones if the address is that of a fetched instruction.
     fetched: u64,
@@ -78,9 +78,9 @@ struct Rule {
     sized: u32,
 }
 
-/// Above all packed counters.
+/// A bit above all packed counters.
 const SLOW: u64 = 1 << 63;
-/// Above all packed counters, too.
+/// Another bit above all packed counters.
 const MARK: u64 = 1 << 62;
 const LANE_BITS: usize = 12;
 /// The packed counters overflow after this many entries.
@@ -126,7 +126,7 @@ const RULES: [Rule; 2 * N_RULES] = {
     rules
 };
 
-/// The sum of a marker that changes nothing else.
+/// The sum of a marker that affects nothing else.
 const fn marker_sum(kind: Marker) -> Option<Sum> {
     Some(match kind {
         Marker::TIMESTAMP | Marker::CPU_ID => Sum::Timestamps,
@@ -147,14 +147,14 @@ const fn marker_sum(kind: Marker) -> Option<Sum> {
 }
 
 impl Tally {
-    /// Nothing counted yet in a shard of this kind whose first thread is `tid`; a mixed one counts each thread by itself.
+    /// Empty counts for a shard of this kind with `tid` as its first thread; a mixed shard counts each thread by itself.
     pub(crate) fn new(tid: u64, kind: ShardKind) -> Tally {
         let mut interp = Interp::new();
         interp.tid = tid;
         interp.end_header();
         let mut counter = Counter::new(tid);
         if kind != ShardKind::Thread {
-            // What a thread brought along to another core is not given again there.
+            // Encodings that a thread was given on one core are not repeated on another.
             counter.known_by = KnownBy::Address;
         }
         Tally {
@@ -171,13 +171,13 @@ impl Tally {
         }
     }
 
-    /// Compares what is counted with what the chunks of `file` say.
+    /// Compares the counts with those that the chunks of `file` state.
     pub(crate) fn comparing(self, file: Option<Arc<File>>) -> Tally {
         let comparer = file.as_deref().map(Comparer::of).unwrap_or_default();
         Tally { file, comparer, ..self }
     }
 
-    /// The entries of `batch` follow.
+    /// Starts the entries of `batch`.
     pub(crate) fn enter(&mut self, batch: &Batch) {
         self.comparer.enter(batch.span.member, batch.span.offset);
         if batch.findings.iter().any(|finding| finding.severity == Severity::Error) {
@@ -185,7 +185,7 @@ impl Tally {
         }
     }
 
-    /// The sums, at the end of the entries.
+    /// The sums, after the last entry.
     pub(crate) fn finish(self) -> Counted {
         if let Some(file) = self.file.as_ref().filter(|_| self.is_at_seam) {
             self.comparer.end(&file.seams, self.n_records());
@@ -198,12 +198,12 @@ impl Tally {
         self.counter.n_bulk + self.interp.records
     }
 
-    /// Notes a thread that has records, if `tid` is one.
+    /// Adds `tid` to the threads that have records, unless it is 0 or the idle thread.
     pub(crate) fn note_thread(&mut self, tid: u64) {
         self.counter.note_thread(tid);
     }
 
-    /// Counts entries; any cut of the stream gives the same counts.
+    /// Counts entries; the result does not depend on how the stream is divided.
     pub(crate) fn add(&mut self, entries: &[Entry]) {
         if let Some(last) = entries.last() {
             self.is_at_seam = last.is_marker(Marker::CHUNK_FOOTER);
@@ -212,7 +212,7 @@ impl Tally {
         while let Some(entry) = rest.first()
             && !self.is_online
         {
-            // The state machine keeps an encoding until its instruction comes, and knows which clock readings only repeat.
+            // The state machine keeps an encoding until its instruction comes, and knows which clock readings are repeated.
             let n = match self.interp.is_plain() {
                 true => self.counter.add_run(rest, self.interp.in_kernel()),
                 false => 0,
@@ -235,7 +235,7 @@ impl Tally {
         }
     }
 
-    /// Tells the state machine which instruction came last; from here on it sees every one itself.
+    /// Passes the last instruction to the state machine, which sees every entry from here on.
     #[cold]
     fn go_online(&mut self, before: &[Entry]) {
         self.is_online = true;
@@ -244,10 +244,10 @@ impl Tally {
         }
     }
 
-    /// Lets the state machine judge an entry that needs judgement.
+    /// Passes an entry to the state machine.
     fn add_slow(&mut self, entry: &Entry) {
         let (kind, value) = (entry.kind(), entry.addr.get());
-        // Chunks after the first do not repeat the header that says so.
+        // Chunks after the first do not repeat the header marker with the size of chunks.
         if kind == Type::MARKER && entry.size.get() == Marker::RECORD_ORDINAL.0 {
             self.interp.chunk_instrs = self.interp.chunk_instrs.max(1);
             if let Some(file) = &self.file {
@@ -264,7 +264,7 @@ impl Tally {
         }
         if !self.is_core && matches!(kind, Type::THREAD | Type::THREAD_EXIT) {
             if value != self.tid {
-                // Encodings that one thread was given are not given again to another.
+                // Encodings that one thread was given are not repeated for another.
                 self.is_mixed = true;
                 self.counter.known_by = KnownBy::Address;
             }
@@ -297,7 +297,7 @@ impl Counter {
         }
     }
 
-    /// Counts entries up to the first that needs judgement; returns how many.
+    /// Counts entries up to the first that the state machine has to read; returns their number.
     fn add_run(&mut self, entries: &[Entry], is_kernel: bool) -> usize {
         let mut rest = entries;
         while !rest.is_empty() {
@@ -306,7 +306,7 @@ impl Counter {
             }
             let run = &rest[..rest.len().min(MAX_RUN)];
             let found = match self.known_by {
-                // No further than the next group: nearly all of them are common throughout.
+                // No further than the next group: nearly all groups consist of common types.
                 KnownBy::Encoding => bulk::<false>(&run[..run.len().min(GROUP)], &self.front),
                 _ => bulk::<true>(run, &self.front),
             };
@@ -335,10 +335,10 @@ impl Counter {
                     }
                     rest = &rest[1..];
                 }
-                // Either the run was cut, or the address is new; known, it is counted with the next run.
+                // Either the run was cut, or the address is new; a known address is counted with the next run.
                 Rule { fetched: 0, .. } => {}
                 _ if self.known_by == KnownBy::Encoding => {}
-                // It may yet be invisible.
+                // It may still turn out to be invisible.
                 _ if entry.size.get() == 0 => break,
                 _ => {
                     self.known_by = KnownBy::Address;
@@ -349,7 +349,7 @@ impl Counter {
         entries.len() - rest.len()
     }
 
-    /// Counts whole groups that hold nothing but the most common entries; returns how many entries.
+    /// Counts whole groups that only hold the most common entries; returns the number of entries.
     fn add_groups(&mut self, entries: &[Entry], is_kernel: bool) -> usize {
         let (n, [instrs, no_fetch, loads, stores]) = common_groups(entries);
         let sums = self.counted.parts[self.part].current();
@@ -374,7 +374,7 @@ impl Counter {
     fn select_part(&mut self, tid: u64) {
         let parts = &mut self.counted.parts;
         if self.part_of.is_empty() {
-            // What came before a thread was named belongs to the first that is.
+            // Records before the first thread is named belong to that thread.
             if parts[0] == Part::new(parts[0].tid) {
                 parts[0].tid = tid;
             }
@@ -394,7 +394,7 @@ impl Counter {
         self.counted.parts[self.part].current().add(sum, 1);
     }
 
-    /// A new window starts new sums; the first number is that of the sums so far.
+    /// Begins the sums of a new window; the first number is that of the sums so far.
     fn window(&mut self, id: u64) {
         let windows = &mut self.counted.parts[self.part].windows;
         match windows.last_mut() {
@@ -402,7 +402,7 @@ impl Counter {
             Some(last) if last.id == Some(id) => {}
             _ => {
                 windows.push(WindowSums { id: Some(id), sums: Sums::default() });
-                // Its addresses may have been given their encodings in the window before.
+                // Its addresses may have had their encodings in the window before.
                 self.known_by = KnownBy::Address;
                 self.front.clear();
             }
@@ -415,21 +415,21 @@ fn last_instr(entries: &[Entry]) -> Option<&Entry> {
     entries.iter().rfind(|entry| entry.kind().is_any_instr() && entry.size.get() != 0)
 }
 
-/// What [`bulk`] found.
+/// Result of [`bulk`].
 struct Bulk {
-    /// How many entries are counted.
+    /// Number of entries that are counted.
     n: usize,
     /// Their packed counters.
     packed: u64,
-    /// Some of them were no common ones after all: nothing may be counted.
+    /// True if some of them were not common ones after all: nothing may be counted.
     is_odd: bool,
 }
 
-/// Adds up the rules of entries, up to the first that is no common one or, if `CHECK`, has an address that is not in
+/// Adds up the rules of entries, up to the first that is not a common one or, if `CHECK`, has an address that is not in
 /// `front`.
 ///
-/// PERF: nothing is called in here, so that everything stays in registers; docs/performance.md, "Tried". Unknown types and
-/// instructions of size 0 are so rare that they only leave a trace, and the run is counted again by the state machine.
+/// PERF: nothing is called in here, so everything stays in registers; docs/performance.md, "Tried". Unknown types and
+/// instructions of size 0 are so rare that they only set a flag, and the state machine counts the run again.
 #[inline]
 fn bulk<const CHECK: bool>(entries: &[Entry], front: &Front) -> Bulk {
     let (mut packed, mut kinds, mut sizes) = (0, 0, 0);
@@ -444,7 +444,7 @@ fn bulk<const CHECK: bool>(entries: &[Entry], front: &Front) -> Bulk {
         }
         packed += rule.add;
         kinds |= kind;
-        // Borrows from bit 31 for size 0 alone.
+        // Borrows from bit 31 for size 0 only.
         sizes |= u32::from(entry.size.get()).wrapping_sub(1) & rule.sized;
     }
     Bulk { n, packed, is_odd: usize::from(kinds) >= N_RULES || sizes >> 31 != 0 }
@@ -452,7 +452,7 @@ fn bulk<const CHECK: bool>(entries: &[Entry], front: &Front) -> Bulk {
 
 #[inline]
 fn rule(entry: &Entry) -> Rule {
-    // The last rule of each half is slow, as is that of every number between the known ones and it.
+    // The last rule of each half is slow, and so is that of every number between the known ones and it.
     RULES[row(entry, usize::from(entry.kind.get()).min(N_RULES - 1))]
 }
 
@@ -463,7 +463,7 @@ fn row(entry: &Entry, kind: usize) -> usize {
     if kind == Type::MARKER.0 as usize { marker } else { kind }
 }
 
-/// Counts what the state machine hands out for entries that are not counted in bulk.
+/// Counts the records of entries that are not counted in bulk.
 impl Sink for Counter {
     fn instr(&mut self, cx: &Interp, instr: Instr<'_>) {
         let fetched = instr.kind != Type::INSTR_NO_FETCH;
@@ -475,7 +475,7 @@ impl Sink for Counter {
             self.count(Sum::Encodings);
         }
         if self.known_by == KnownBy::Unknown {
-            // In the middle of a chunk, or of a window of it, earlier addresses were given theirs before.
+            // In the middle of a chunk, or of a window of it, earlier addresses had their encodings before.
             let is_first = instr.encoding.is_some() && self.at_chunk_start;
             self.known_by = if is_first { KnownBy::Encoding } else { KnownBy::Address };
         }
@@ -500,7 +500,7 @@ impl Sink for Counter {
             Marker::INSTRUCTION_COUNT => self.counted.executed.add(cx.tid, value),
             Marker::WINDOW_ID => self.window(value),
             Marker::FILETYPE => self.counted.filetype = self.counted.filetype.or(FileType(value)),
-            // The second half of a pair that its first half counts.
+            // The second half of a pair, which is counted with its first half.
             Marker::VIRTUAL_ADDRESS => return,
             _ => {}
         }
@@ -515,6 +515,6 @@ impl Sink for Counter {
     }
 
     fn finding(&mut self, _: &Interp, _: usize, _: &'static str, _: Severity, _: String) {
-        // The reader tells what is wrong with the bytes; counting twice would tell it twice.
+        // The reader reports the damage; reporting it here would duplicate it.
     }
 }

@@ -1,4 +1,4 @@
-//! The counting loop against the state machine alone, on generated entries.
+//! Compares the counting loop with the state machine alone, on generated entries.
 
 use super::sums::{Part, Sum};
 use super::tally::Tally;
@@ -24,7 +24,7 @@ impl Numbers {
     }
 }
 
-/// The obvious way: every entry through the state machine, every record counted when it comes.
+/// The obvious way: every entry goes through the state machine, and every record is counted individually.
 #[derive(Default)]
 struct Plain {
     instrs: u64,
@@ -71,7 +71,7 @@ impl Sink for Plain {
 
 /// Mostly instructions and data, with everything else in between.
 fn entries(seed: u64, n: usize) -> Vec<Entry> {
-    // Half of the streams are as the online tracer writes them.
+    // Half of the streams are like those of the online tracer.
     let is_online = seed % 2 == 1;
     let mut numbers = Numbers(seed);
     let mut entries = vec![
@@ -90,7 +90,7 @@ fn entries(seed: u64, n: usize) -> Vec<Entry> {
             80..84 => Type::ENCODING,
             84..86 if is_online && entries.len() > n / 2 => Type::INSTR_MAYBE_FETCH,
             86..88 => Type(18 + numbers.below(4) as u16),
-            // Bundles come from before there were encodings.
+            // Bundles are older than encodings.
             88..89 if entries.last().is_some_and(|last: &Entry| last.kind() != Type::ENCODING) => {
                 Type::INSTR_BUNDLE
             }
@@ -99,7 +99,7 @@ fn entries(seed: u64, n: usize) -> Vec<Entry> {
         };
         let size = match kind {
             Type::MARKER => [2, 3, 4, 21, 22, 27, 28, 34, 35, 43, 44, 33, 60][numbers.below(13) as usize],
-            // Few enough bytes that no run of pieces is too long to be an encoding.
+            // Few enough bytes that no run of pieces is too long for an encoding.
             Type::ENCODING => 1,
             _ => numbers.below(8) as u16,
         };
@@ -178,7 +178,7 @@ fn a_run_of_one_type_longer_than_a_packed_counter_holds_is_counted_in_full() {
 }
 
 /// A thread's chunks as a tracer writes them: an encoding at each address's first execution in a chunk, targets before
-/// indirect branches, repeated clock readings after each seam.
+/// indirect branches, and repeated clock readings after each seam.
 fn chunked(seed: u64, n: usize, with_windows: bool) -> Vec<Entry> {
     let mut numbers = Numbers(seed);
     let marker = |kind: Marker, value: u64| Entry::new(Type::MARKER, kind.0, value);
@@ -232,7 +232,7 @@ fn a_thread_with_encodings_is_counted_as_one_without_from_any_chunk_or_middle() 
                 entries[start..].chunks(2048).for_each(|chunk| tally.add(chunk));
                 tally.counter.counted.parts.remove(0).windows
             };
-            // Cores look every address up.
+            // For cores, every address is looked up.
             assert!(count(ShardKind::Thread) == count(ShardKind::Core), "seed {seed}, from entry {start}");
         }
     }

@@ -1,21 +1,21 @@
-//! The encodings that each of many files has given so far, told apart only where the files differ.
+//! The encodings that each of many files has given so far, stored separately only where the files differ.
 //!
-//! Files of one process mostly run the same code. The first encoding of each instruction is therefore kept once for all
-//! files of a process; a file keeps one bit for each instruction that it has met, and an encoding of its own where it has
-//! another one than the first.
+//! Files of one process mostly run the same code. So the first encoding of each instruction is stored once for all files of
+//! a process; a file stores one bit for each instruction that it has executed, and an encoding of its own where that differs
+//! from the first.
 
 use crate::record::Entry;
 use crate::write::codes::MAX_PIECES;
 use rustc_hash::FxHashMap;
 
-/// An encoding, in the pieces that the entries come in.
+/// An encoding, in the pieces of its entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Code {
     pieces: [Entry; MAX_PIECES],
     n_pieces: u8,
-    /// A branch target stands before it, not after it.
+    /// True if a branch target precedes it rather than following it.
     target_first: bool,
-    /// Bytes of the instruction, which those of synthetic encodings differ from.
+    /// Length of the instruction in bytes, which differs from that of synthetic encodings.
     size: u16,
 }
 
@@ -35,7 +35,7 @@ impl Code {
 /// The first encoding of each instruction of each process.
 #[derive(Debug, Default)]
 pub(super) struct Encodings {
-    /// By process and address: the number of the instruction.
+    /// Number of an instruction, by process and address.
     numbers: FxHashMap<(u64, u64), u32>,
     first: Vec<Code>,
 }
@@ -44,14 +44,14 @@ pub(super) struct Encodings {
 #[derive(Debug)]
 pub(super) struct OfFile {
     process: u64,
-    /// Instructions that the present chunk has given an encoding of, and those that earlier ones have.
+    /// Instructions with an encoding in the current chunk, then those with one in earlier chunks.
     now: Numbers,
     before: Numbers,
-    /// Where the latest encoding is not the first one of the process.
+    /// The latest encodings that differ from the first one of the process.
     own: FxHashMap<u32, Code>,
 }
 
-/// Numbers of instructions, 64 in a word. Instructions that are met together have numbers that lie together.
+/// A set of instruction numbers, 64 in a word. Instructions that are executed together have neighbouring numbers.
 #[derive(Debug, Default)]
 struct Numbers(FxHashMap<u32, u64>);
 
@@ -66,12 +66,12 @@ impl Numbers {
 }
 
 impl OfFile {
-    /// Of a file of this process that has given none yet.
+    /// An instance for a file of this process, without encodings so far.
     pub(super) fn new(process: u64) -> OfFile {
         OfFile { process, now: Numbers::default(), before: Numbers::default(), own: FxHashMap::default() }
     }
 
-    /// A chunk begins: what it repeats is no news.
+    /// Begins a chunk: encodings that it repeats are not new.
     pub(super) fn next_chunk(&mut self) {
         for (at, word) in self.now.0.drain() {
             *self.before.0.entry(at).or_default() |= word;
@@ -82,7 +82,7 @@ impl OfFile {
         self.now.has(number) || self.before.has(number)
     }
 
-    /// The latest encoding that the file gave at `pc`, and whether a branch target stands before it; none if it was of an
+    /// The latest encoding that the file gave at `pc`, and whether a branch target precedes it; `None` if it was of an
     /// instruction of another size.
     pub(super) fn get<'e>(&'e self, all: &'e Encodings, pc: u64, size: u16) -> Option<(&'e [Entry], bool)> {
         let number = *all.numbers.get(&(self.process, pc))?;
@@ -93,8 +93,8 @@ impl OfFile {
         (code.size == size).then(|| (code.pieces(), code.target_first))
     }
 
-    /// Takes in an encoding. True if it replaces an earlier one of the file: it has other bytes, or the same chunk gives it a
-    /// second time, which says that the code was made anew.
+    /// Records an encoding. True if it replaces an earlier one of the file: it has other bytes, or it is the second in the
+    /// same chunk, which means that the code was generated anew.
     pub(super) fn learn(
         &mut self,
         all: &mut Encodings,

@@ -1,4 +1,4 @@
-//! One file that is read, and where each of its entries goes.
+//! One source file, and the output that each of its entries goes to.
 
 use super::Sharding;
 use super::encodings::OfFile;
@@ -15,66 +15,66 @@ use quipu_model::damaged::{Intake, SoFar};
 use quipu_model::transform::Progress;
 use std::sync::Arc;
 
-/// Entries that are looked at to find the processor after a clock reading.
+/// Number of entries that are searched for the processor after a clock reading.
 const LOOK_AHEAD: usize = 8;
-/// Entries that are copied from the reader at a time: of thousands of files, each holds these.
+/// Number of entries that are copied from the reader at a time; with thousands of files, each holds this many.
 const FEW: usize = 64;
-/// More than these are no kernel code of a switch.
+/// More entries than this are not kernel code of a switch.
 const MAX_HELD: usize = 1 << 16;
-/// More than these before one instruction are no encoding and branch target of it.
+/// More entries than this before one instruction are not its encoding and branch target.
 const MAX_GROUP: usize = 64;
 
-/// How far the kernel code of a switch is that stands before the header of the thread that it leads to.
+/// State of kernel code of a switch that comes before the header of the thread that it switches to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hold {
     /// There is none.
     Nothing,
     /// It is being read.
     Switch,
-    /// It is over.
+    /// It has ended.
     Behind,
     /// The header is being read, up to the first processor.
     Header,
 }
 
-/// One file that is read.
+/// One source file.
 pub(super) struct Input {
-    /// `None` once it is over.
+    /// `None` once it has ended.
     feed: Option<Feed>,
-    /// The file, whose chunks are compared with what is counted.
+    /// The file, whose chunks are compared with the counts.
     file: Option<Arc<File>>,
     comparer: Comparer,
-    /// Buffered entries, without what only chunks need; those before `next` are done.
+    /// Buffered entries, without those that only chunks need; those before `next` are done.
     entries: Vec<Entry>,
     next: usize,
-    /// How many entries of the reader's present part were put there.
+    /// Number of entries of the reader's current part that were copied to `entries`.
     n_taken: usize,
     repeats: Repeats,
-    /// The chunk that the file begins with is not its first, so what it repeats stands nowhere else.
+    /// True if the file begins with a later chunk than its first, so that the repeated values are nowhere else.
     wants_copies: bool,
     codes: OfFile,
-    /// An instruction's encoding and branch target, as long as it has not come.
+    /// Encoding and branch target of the next instruction.
     group: Vec<Entry>,
     pub(super) tid: u64,
     pub(super) pid: u64,
-    /// What the header says, in its order, up to the first clock reading of each thread.
+    /// The markers of the header, in their order, up to the first clock reading of each thread.
     pub(super) header: Vec<Entry>,
     in_header: bool,
-    /// The header is that of all threads.
+    /// True if the header is that of all threads.
     shares_header: bool,
     pub(super) cpu: Option<u64>,
     time: u64,
     pub(super) taken: Taken,
-    /// Kernel code that is open.
+    /// Kernel regions that are open.
     regions: Regions,
-    /// Kernel code that waits for the header that it stands before.
+    /// Kernel code that is held until the header that follows it.
     held: Vec<Entry>,
     hold: Hold,
-    /// The thread and the file of the last entry.
+    /// The thread of the last entry and the output that it went to.
     pub(super) last: Option<(u64, u64)>,
-    /// The files that entries of the present chunk went to, with the records that they had before.
+    /// The outputs that entries of the current chunk went to, with the number of records that they had before.
     pub(super) marks: Vec<(u64, u64)>,
-    /// The present chunk.
+    /// The current chunk.
     member: u32,
 }
 
@@ -96,7 +96,7 @@ impl Input {
             group: Vec::new(),
             tid: 0,
             pid: 0,
-            // What is known of one that is missing.
+            // The known part of a missing header.
             header: chunk_instrs.map(|n| Entry::marker(Marker::CHUNK_INSTR_COUNT, n)).into_iter().collect(),
             in_header: !lacks_header,
             shares_header: header.is_some_and(|header| header.is_mixed),
@@ -116,7 +116,7 @@ impl Input {
         self.feed.is_none() && self.next >= self.entries.len()
     }
 
-    /// Makes sure that some entries are buffered, if there are any.
+    /// Ensures that some entries are buffered, if there are any left.
     pub(super) fn fill(
         &mut self,
         outputs: &mut Outputs<'_>,
@@ -139,13 +139,13 @@ impl Input {
                 if let Some((_, member)) = next.filter(|(_, member)| *member != self.member) {
                     self.member = member;
                     self.marks.clear();
-                    // The next entry notes how far its file is.
+                    // The next entry notes the position of its output.
                     self.last = None;
                 }
                 n_present = match next {
                     Some((n_entries, _)) => n_entries,
                     None => {
-                        // Other files may go on for long: this one needs no memory any more.
+                        // Other files may continue for long: this one needs no memory any more.
                         self.feed = None;
                         return Ok(());
                     }
@@ -165,14 +165,14 @@ impl Input {
                     file.meet_thread(entry.addr.get());
                 }
                 if self.wants_copies && self.repeats.is_open() && is_clock(entry) {
-                    // Readers of the source do not count it, readers of what is written do.
+                    // It is not counted by readers of the source, but by readers of the output.
                     self.wants_copies = !entry.is_marker(Marker::CPU_ID);
                     self.repeats.is_copy(Marker(entry.size.get()));
                     self.entries.push(*entry);
                     continue;
                 }
                 if is_of_chunks(entry, &mut self.repeats, &mut self.codes) {
-                    // Who reads sees the footer, and no copies.
+                    // Readers see the footer, and no copies.
                     let n_footers = u64::from(entry.is_marker(Marker::CHUNK_FOOTER));
                     self.taken.read.records += n_footers;
                     self.taken.layout_records += n_footers;
@@ -188,7 +188,7 @@ impl Input {
         Ok(())
     }
 
-    /// When the next stretch is: its clock reading, which for the first stands after the header.
+    /// Time of the next stretch: its clock reading, which for the first one comes after the header.
     pub(super) fn time(&mut self) -> u64 {
         let at_hand = self.entries.get(self.next..).unwrap_or_default();
         let later =
@@ -197,14 +197,14 @@ impl Input {
         clock.map_or(self.time, |entry| entry.addr.get())
     }
 
-    /// The processor that is named after a clock reading.
+    /// The processor in the marker after a clock reading.
     fn cpu_ahead(&self) -> Option<u64> {
         let rest = self.entries.get(self.next..).unwrap_or_default();
         let ahead = rest.iter().take(LOOK_AHEAD).find(|entry| entry.is_marker(Marker::CPU_ID));
         ahead.map(|entry| entry.addr.get())
     }
 
-    /// Hands out everything up to the next clock reading after this one.
+    /// Sends all entries from this clock reading up to the next one to the outputs.
     pub(super) fn run_stretch(
         &mut self,
         outputs: &mut Outputs<'_>,
@@ -228,9 +228,9 @@ impl Input {
         }
     }
 
-    /// Sends one entry where it belongs.
+    /// Sends one entry to its output.
     ///
-    /// Where a thread's first turn on a core begins with kernel code of the switch, its header follows that. In files of
+    /// If a thread's first turn on a core begins with kernel code of the switch, its header follows that. In files of
     /// another kind the header comes first, with the first clock reading, and then the kernel code.
     fn take(&mut self, entry: &Entry, outputs: &mut Outputs<'_>) -> Result<()> {
         if self.hold == Hold::Nothing {
@@ -265,13 +265,13 @@ impl Input {
         Ok(())
     }
 
-    /// There is no more to come.
+    /// Ends the input.
     pub(super) fn end(&mut self, outputs: &mut Outputs<'_>) -> Result<()> {
         self.release(outputs)?;
         self.send_group(outputs)
     }
 
-    /// Gives back what is not needed to [end](Input::end).
+    /// Frees the memory that is not needed to [end](Input::end).
     pub(super) fn rest(&mut self) {
         self.entries = Vec::new();
         self.next = 0;
@@ -280,14 +280,14 @@ impl Input {
         }
     }
 
-    /// Counts what is not written.
+    /// Counts an entry that is not written.
     fn drop_entry(&mut self, entry: &Entry) {
         let (records, instrs) = chunks::weight(entry);
         self.taken.dropped_records += records;
         self.taken.dropped_instrs += instrs;
     }
 
-    /// The header is over: if it is of a thread that is not written, neither is it.
+    /// Ends the header: if it belongs to a thread that is not written, it is dropped.
     fn end_header(&mut self, outputs: &Outputs<'_>) {
         if std::mem::take(&mut self.in_header) && !self.shares_header && !outputs.is_wanted(self.tid) {
             let n_records = self.header.len() as u64;
@@ -296,7 +296,7 @@ impl Input {
         }
     }
 
-    /// Sends encodings and branch targets that belong to no instruction as they stand.
+    /// Sends encodings and branch targets that belong to no instruction unchanged.
     fn send_group(&mut self, outputs: &mut Outputs<'_>) -> Result<()> {
         let mut group = std::mem::take(&mut self.group);
         if !group.is_empty() && outputs.is_wanted(self.tid) {
@@ -324,7 +324,7 @@ impl Input {
                 self.pid = entry.addr.get();
                 return Ok(());
             }
-            // Every file gets its own at its end.
+            // Every file gets its own footer at its end.
             (Type::FOOTER, _) => return Ok(()),
             (_, Some(marker)) if is_of_header(marker) => {
                 if self.in_header {
@@ -369,7 +369,7 @@ impl Input {
         Ok(())
     }
 
-    /// Gives an instruction the encoding that the readers of its new file lack, and takes from it what they have.
+    /// Adds the encoding that readers of the output lack to an instruction, and removes one that they have.
     fn learn(&mut self, instr: &Entry, group: &mut Vec<Entry>, in_kernel: bool, outputs: &mut Outputs<'_>) {
         let (pc, size) = (instr.addr.get(), instr.size.get());
         let space = if in_kernel { Space::Kernel } else { Space::Process(self.pid) };
@@ -400,12 +400,12 @@ impl Input {
     }
 }
 
-/// True for when and where.
+/// True for clock readings and processors.
 fn is_clock(entry: &Entry) -> bool {
     entry.is_marker(Marker::TIMESTAMP) || entry.is_marker(Marker::CPU_ID)
 }
 
-/// True for what stands between a header and the first processor.
+/// True for entries between a header and the first processor.
 fn is_of_beginning(entry: &Entry) -> bool {
     match entry.kind() {
         Type::THREAD | Type::PID => true,
@@ -417,7 +417,7 @@ fn is_of_beginning(entry: &Entry) -> bool {
     }
 }
 
-/// True for what only the chunks of the source need.
+/// True for entries that only the chunks of the source need.
 fn is_of_chunks(entry: &Entry, repeats: &mut Repeats, codes: &mut OfFile) -> bool {
     if entry.kind() != Type::MARKER {
         return false;

@@ -1,4 +1,4 @@
-//! The files that are written: of threads, of cores, or the only one.
+//! The output files: of threads, of cores, or a single one.
 
 use super::Sharding;
 use super::encodings::Encodings;
@@ -20,18 +20,18 @@ use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Entries are given to the writer when there are this many of them.
+/// Number of pending entries at which they are passed to the writer.
 const MAX_PENDING: usize = 1 << 10;
 
-/// Where the files go.
+/// The place of the output files.
 pub(super) struct Target {
     pub(super) folder: Folder,
-    /// The file, if there is only one, and what it is to be called.
+    /// The file and its final name, if there is only one.
     pub(super) only: Option<(PathBuf, OutputFile)>,
 }
 
 impl Target {
-    /// The same, without what was written.
+    /// The same target, emptied.
     pub(super) fn again(&self) -> Result<Target> {
         let only = match &self.only {
             None => {
@@ -58,7 +58,7 @@ impl Target {
     }
 }
 
-/// The files that are written, by thread, by processor, or one.
+/// The output files, by thread, by processor, or a single one.
 pub(super) struct Outputs<'o> {
     pub(super) target: Target,
     pub(super) sharding: Sharding,
@@ -67,7 +67,7 @@ pub(super) struct Outputs<'o> {
     pub(super) pool: Arc<Pool>,
     pub(super) stem: String,
     pub(super) version: u64,
-    /// Files of cores are read.
+    /// True if the source consists of files of cores.
     pub(super) is_of_cores: bool,
     /// The only threads that are written; empty for all.
     pub(super) threads: FxHashSet<u64>,
@@ -78,13 +78,13 @@ pub(super) struct Outputs<'o> {
     pub(super) open: BTreeMap<u64, Output>,
     /// The core that each thread ran on last.
     pub(super) last_core: FxHashMap<u64, u64>,
-    /// The trace is damaged: files that begin now are doubtful from their first record on.
+    /// True if the trace is damaged: files that begin now are doubtful from their first record on.
     pub(super) is_doubtful: bool,
-    /// The trace can be read once only.
+    /// True if the trace can be read only once.
     pub(super) is_pipe: bool,
 }
 
-/// A file that is written: the only one, or one of many, which cannot all be open.
+/// An output file: the only one, or one of many, which cannot all be open.
 enum Out {
     Only(OutputFile),
     OfMany(Appended),
@@ -117,21 +117,22 @@ impl Seek for Out {
 
 pub(super) struct Output {
     rewriter: Rewriter<BufWriter<Out>, NoEdit>,
-    /// Entries that the writer has not been given yet. None is an encoding: what its readers know of those is asked for.
+    /// Entries that were not passed to the writer yet. None is an encoding, as the writer is asked which ones its readers
+    /// know.
     pending: Vec<Entry>,
     name: String,
     path: PathBuf,
-    /// Who runs, and who ever did.
+    /// The running thread, then all threads that ever ran.
     thread: Option<u64>,
     seen: FxHashSet<u64>,
     /// Threads that exited.
     exited: FxHashSet<u64>,
-    /// Records in it when the first damage was met.
+    /// Number of records in it when the first damage was found.
     doubtful_from: Option<u64>,
 }
 
 impl Outputs<'_> {
-    /// True if the thread has no file yet, or no place in the only one, where its header would come first.
+    /// True if the thread has no file yet, or no place in the only one, so that its header would come first.
     pub(super) fn is_new(&self, tid: u64) -> bool {
         match self.sharding {
             Sharding::Threads => !self.open.contains_key(&tid),
@@ -145,8 +146,9 @@ impl Outputs<'_> {
         self.threads.is_empty() || self.threads.contains(&tid)
     }
 
-    /// Notes how far each file is when the first damage is met. Of what came from a pipe, all may be damaged; and if the damage
-    /// lies before the place where it showed, all that was written since `marks`, which name files by their keys.
+    /// Notes the position of each file when the first damage is found. Everything from a pipe may be damaged; and if the
+    /// damage lies before the place where it was detected, so may everything written since `marks`, which identify files by
+    /// their keys.
     pub(super) fn note_damage(&mut self, intake: &Intake, marks: &[(u64, u64)]) {
         if intake.is_damaged() && !std::mem::replace(&mut self.is_doubtful, true) {
             let (is_pipe, is_before) = (self.is_pipe, intake.is_damaged_before());
@@ -166,13 +168,13 @@ impl Outputs<'_> {
         }
     }
 
-    /// True if readers of the input's present file know these pieces as the encoding at `pc`.
+    /// True if readers of the input's current output know these pieces as the encoding at `pc`.
     pub(super) fn has_encoding(&self, input: &Input, pc: u64, size: u16, pieces: &[Entry]) -> bool {
         let output = self.key(input).and_then(|key| self.open.get(&key));
         output.is_some_and(|output| output.rewriter.has_encoding(pc, size, pieces))
     }
 
-    /// The file that the input's present entries go to, with its thread at work.
+    /// The output of the input's current entries, switched to the input's thread.
     pub(super) fn of(&mut self, input: &mut Input) -> Result<&mut Output> {
         let key = self.key(input).ok_or_else(|| {
             Error::unsupported("the trace does not say on which processors its threads ran")
@@ -192,7 +194,7 @@ impl Outputs<'_> {
             let last = self.last_core.insert(input.tid, key);
             let was_away = self.sharding == Sharding::Cores && last.is_some_and(|last| last != key);
             if was_away && output.thread == Some(input.tid) {
-                // The thread went elsewhere, no other came, and it is back: in between the core was idle.
+                // The thread went elsewhere, no other came, and it is back: the core was idle meanwhile.
                 output.write(&[Entry::marker(Marker::CORE_IDLE, 0)])?;
                 output.thread = None;
             }
@@ -279,7 +281,7 @@ impl Output {
         self.rewriter.n_written() + self.pending.iter().map(|entry| weight(entry).0).sum::<u64>()
     }
 
-    /// Takes in an entry of the thread at work, with the encoding and the branch target in front of it.
+    /// Appends an entry of the running thread, with the encoding and the branch target in front of it.
     pub(super) fn push(&mut self, group: &[Entry], entry: &Entry) -> Result<()> {
         if entry.kind() == Type::THREAD_EXIT {
             self.exited.insert(entry.addr.get());
@@ -290,14 +292,14 @@ impl Output {
         if has_encoding || self.pending.len() >= MAX_PENDING { self.write(&[]) } else { Ok(()) }
     }
 
-    /// Gives the writer what is pending, and these.
+    /// Passes the pending entries, and then these, to the writer.
     pub(super) fn write(&mut self, entries: &[Entry]) -> Result<()> {
         self.rewriter.push(&self.pending)?;
         self.pending.clear();
         self.rewriter.push(entries)
     }
 
-    /// On a core, threads may end where something was cut off; elsewhere each has an exit.
+    /// Writes missing exits: on a core, threads may end where the trace was cut; in other files each has an exit.
     fn end_threads(&mut self) -> Result<()> {
         let mut left: Vec<u64> = self.seen.difference(&self.exited).copied().collect();
         left.sort_unstable();
@@ -336,7 +338,7 @@ impl Output {
     }
 }
 
-/// A marker of the header, as it has to be in the new file.
+/// A marker of the header as the new file needs it; `None` to leave it out.
 fn header_entry(entry: &Entry, sharding: Sharding) -> Option<Entry> {
     let mut entry = *entry;
     if entry.is_marker(Marker::FILETYPE) {
