@@ -1,5 +1,5 @@
-//! Rows per second of each analysis, on batches that look like those of a real program: loops over some thousand
-//! distinct instructions, accesses to a stack, to hot objects and to a large array.
+//! Rows per second of each analysis, on batches like those of a real program: loops over some thousand distinct
+//! instructions, accesses to a stack, to hot objects and to a large array.
 //!
 //! `cargo bench -p quipu-passes`
 
@@ -14,7 +14,7 @@ fn main() {
     divan::main();
 }
 
-/// How many records a batch has, and how many batches are fed.
+/// Number of records in a batch, and of batches.
 const RECORDS: u32 = 1024;
 const BATCHES: u32 = 512;
 
@@ -48,7 +48,7 @@ fn consume(bencher: Bencher<'_, '_>, name: &str) {
     });
 }
 
-/// Counts and histograms of instructions by their addresses: the keys that repeat most.
+/// Counts and histograms of instructions by their addresses, the keys that repeat most.
 #[divan::bench(args = ["count()", "quantize(size)", "count(), sum(size), quantize(size)"])]
 fn aggregate_by_pc(bencher: Bencher<'_, '_>, agg: &str) {
     let tool = &quipu_passes::aggregate::Aggregate;
@@ -67,7 +67,7 @@ fn aggregate_by_pc(bencher: Bencher<'_, '_>, agg: &str) {
     });
 }
 
-/// Two thirds instructions, a third data; fetches among the accesses.
+/// Two thirds instructions, one third data; fetches among the accesses.
 fn batches() -> Vec<Batch> {
     let mut random = 1u64;
     let mut next = move |below: u64| {

@@ -1,13 +1,13 @@
-//! Dividing a stretch of unknown length into few intervals, the same ones for every reader.
+//! Divides a range of unknown length into a few intervals, which are the same for every reader.
 //!
-//! Intervals have a width of 2^k and begin at multiples of it, counted from the axis's own zero and not from where
-//! reading began. So two readers of two parts of a trace divide it alike, and their intervals merge without loss: the
-//! finer one halves its resolution until both agree. `k` is the smallest for which the stretch seen so far needs
-//! no more intervals than may be; it depends on the first and last position only.
+//! Intervals have a width of 2^k and begin at multiples of it, counted from the axis's own zero rather than from where
+//! reading began. So two readers of two parts of a trace divide it alike, and their intervals merge without loss: the finer
+//! one halves its resolution until both agree. `k` is the smallest for which the range so far needs no more intervals than
+//! allowed; it depends on the first and last position only.
 
 use quipu_model::{Columns, Span};
 
-/// What positions on an axis count: progress within a shard.
+/// Unit of the positions on an axis: progress within a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Positions {
     Instrs,
@@ -15,13 +15,13 @@ pub(crate) enum Positions {
 }
 
 impl Positions {
-    /// Instructions where their fetches stand among the accesses, so that accesses can be laid to them.
+    /// Instructions if their fetches are among the accesses, so that accesses can be assigned to them; otherwise records.
     pub(crate) fn of(columns: Columns) -> Positions {
         if columns.has(Columns::ACCESS_FETCH) { Positions::Instrs } else { Positions::Records }
     }
 
-    /// First and last position of a batch that has records. What stands before its first instruction belongs to the
-    /// instruction before the batch.
+    /// First and last position of a batch that has records. Accesses before its first instruction belong to the instruction
+    /// before the batch.
     pub(crate) fn ends(self, span: &Span) -> (u64, u64) {
         match self {
             Positions::Instrs => {
@@ -42,23 +42,23 @@ impl Positions {
     }
 }
 
-/// A stretch of positions divided into few equal, aligned intervals: at most [`Axis::MAX`] unless said otherwise.
+/// A range of positions divided into a few equal, aligned intervals: at most [`Axis::MAX`] unless another limit is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Axis {
-    /// The most intervals.
+    /// Maximum number of intervals.
     max: u64,
-    /// First and last position, none before the first one is covered.
+    /// First and last position; `None` until a position is covered.
     ends: Option<(u64, u64)>,
     /// Width of an interval, as a power of two.
     shift: u32,
 }
 
-/// How to carry interval numbers over to a changed axis.
+/// Converts the interval numbers of an axis to those of a changed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Remap {
     /// Number of the old axis's first interval, counted from position 0.
     old_base: u64,
-    /// How much coarser the new axis is.
+    /// Difference of the widths, as a power of two.
     coarser: u32,
     /// Number of the new axis's first interval.
     new_base: u64,
@@ -67,7 +67,7 @@ pub(crate) struct Remap {
 impl Remap {
     /// The new number of interval `old`.
     pub(crate) fn index(self, old: usize) -> usize {
-        // Both axes have at most `MAX` intervals, and the new one covers all that the old one covered.
+        // Both axes have at most `MAX` intervals, and the new one covers everything that the old one covered.
         (((self.old_base + old as u64) >> self.coarser) - self.new_base) as usize
     }
 }
@@ -79,16 +79,15 @@ impl Default for Axis {
 }
 
 impl Axis {
-    /// The most intervals unless said otherwise: as many as a word has bits, so that a word can say in which ones something
-    /// happened.
+    /// The default maximum of intervals: the number of bits in a word, so that a word can hold one flag for each interval.
     pub(crate) const MAX: usize = 64;
 
-    /// An axis of at most this many intervals, one at least.
+    /// An axis of at most this many intervals, but at least one.
     pub(crate) fn up_to(max: u64) -> Axis {
         Axis { max, ends: None, shift: 0 }
     }
 
-    /// Extends the stretch to `first..=last`. Returns how to carry interval numbers over if they changed.
+    /// Extends the range to `first..=last`. Returns the conversion of interval numbers if they changed.
     pub(crate) fn cover(&mut self, first: u64, last: u64) -> Option<Remap> {
         let Some((lo, hi)) = self.ends else {
             self.ends = Some((first, last));
@@ -114,7 +113,7 @@ impl Axis {
         joined
     }
 
-    /// How to carry interval numbers of this axis over to `new`, which covers it.
+    /// The conversion of interval numbers of this axis to those of `new`, which covers it.
     pub(crate) fn remap_to(self, new: Axis) -> Remap {
         Remap { old_base: self.base(), coarser: new.shift - self.shift, new_base: new.base() }
     }
@@ -134,7 +133,7 @@ impl Axis {
         1 << self.shift
     }
 
-    /// How many intervals there are.
+    /// Number of intervals.
     pub(crate) fn len(self) -> usize {
         self.ends.map_or(0, |(_, last)| self.index(last) + 1)
     }
@@ -144,12 +143,12 @@ impl Axis {
         self.base() << self.shift
     }
 
-    /// The position after the last one covered. The last interval may reach further.
+    /// The position after the last one covered. The last interval may extend beyond it.
     pub(crate) fn end(self) -> u64 {
         self.ends.map_or(0, |(_, last)| last.saturating_add(1))
     }
 
-    /// The smallest width, from `at_least` up, with which `first..=last` needs no more intervals than may be.
+    /// The smallest width, from `at_least` up, with which `first..=last` needs no more intervals than allowed.
     fn shift_for(self, first: u64, last: u64, at_least: u32) -> u32 {
         let mut shift = at_least;
         while (last >> shift) - (first >> shift) >= self.max {

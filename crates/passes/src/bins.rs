@@ -1,9 +1,9 @@
-//! Histograms whose bins grow: how numbers fall into them, and what describes the numbers in short.
+//! Histograms with growing bins, and summary statistics of a distribution.
 
 use quipu_model::options::Kind;
 use quipu_model::{Error, OptionSpec, Options, Result};
 
-/// The option that says how fast bins grow.
+/// The option for the growth of bins.
 pub(crate) const OPTION: OptionSpec = OptionSpec::new(
     "bins",
     Kind::Text,
@@ -12,8 +12,8 @@ pub(crate) const OPTION: OptionSpec = OptionSpec::new(
 )
 .value("FACTOR");
 
-/// Bins, the first two of which hold one number each, 0 and 1; each further one is a factor wider than the one before,
-/// rounded down.
+/// Bins: the first two hold one number each, 0 and 1; each further one is wider than the one before by a factor, rounded
+/// down.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bins {
     factor: f64,
@@ -34,8 +34,8 @@ impl Bins {
         self.factor
     }
 
-    /// Calls `each` for each of some ascending numbers, with its position and the first and last number of its bin. The
-    /// last bin ends at the largest number.
+    /// Calls `each` for each of the ascending numbers, with its position and the first and last number of its bin. The last
+    /// bin ends at the largest number.
     pub(crate) fn each(
         self,
         numbers: impl DoubleEndedIterator<Item = u64> + Clone,
@@ -47,7 +47,7 @@ impl Bins {
             if self.factor == 1.0 {
                 min = number;
             }
-            // Too wide, a width saturates; so every number is reached, after a few thousand bins at worst.
+            // A width that is too large saturates; so every number is reached, after a few thousand bins at worst.
             while number - min >= width as u64 {
                 min = min.saturating_add(width as u64);
                 width *= self.factor;
@@ -57,20 +57,20 @@ impl Bins {
     }
 }
 
-/// What describes a distribution in few numbers.
+/// Summary statistics of a distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
-    /// How many there are.
+    /// Number of values.
     pub(crate) n: u64,
     pub(crate) mean: Option<f64>,
-    /// The smallest number up to which half of all are, rounded down.
+    /// The smallest value that at least half of all values do not exceed, rounded down.
     pub(crate) median: Option<u64>,
-    /// The standard deviation, of all rather than of a sample.
+    /// The standard deviation of all values rather than of a sample.
     pub(crate) deviation: Option<f64>,
 }
 
 impl Spread {
-    /// Of numbers in ascending order, with how often each occurs.
+    /// The statistics of numbers in ascending order, each with its number of occurrences.
     pub(crate) fn of(counted: impl Iterator<Item = (u64, u64)> + Clone) -> Spread {
         let n: u64 = counted.clone().map(|(_, count)| count).sum();
         if n == 0 {
@@ -90,7 +90,7 @@ impl Spread {
     }
 }
 
-/// A bin's name for people.
+/// The label of a bin.
 pub(crate) fn range(min: u64, max: u64) -> String {
     if min == max { min.to_string() } else { format!("{min} to {max}") }
 }

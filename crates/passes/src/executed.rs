@@ -1,19 +1,19 @@
-//! Counting executions of distinct instructions, each of which is looked at once.
+//! Counts executions of distinct instructions, each of which is decoded once.
 //!
-//! A row of the instrs lens carries the index of its instruction in the read's code table. So counting is one addition
-//! into a plain vector, and decoding happens when a table has grown, not when an instruction is executed.
+//! A row of the instrs lens carries the index of its instruction in the read's code table. So counting is one addition to a
+//! plain vector, and decoding happens when a table has grown rather than when an instruction is executed.
 
 use crate::tally::Map;
 use quipu_isa::{Arch, Categories, Decoder, Opcode, Syntax};
 use quipu_model::{Batch, Code, CodeTable};
 
-/// How often each instruction of each read's code table was executed, with what `T` says of it.
+/// Executions of each instruction of each read's code table, together with data `T` about it.
 #[derive(Clone, Debug)]
 pub(crate) struct PerCode<T> {
     reads: Vec<Read<T>>,
-    /// Where in `reads` the batch before went.
+    /// Index in `reads` for the previous batch.
     last: usize,
-    /// Executions of instructions that the trace has no encoding of.
+    /// Executions of instructions without an encoding in the trace.
     without: u64,
 }
 
@@ -21,9 +21,9 @@ pub(crate) struct PerCode<T> {
 #[derive(Clone, Debug)]
 struct Read<T> {
     shard: u32,
-    /// The last instruction looked at, to notice that a new read has begun.
+    /// The last instruction that was processed, to detect the beginning of a new read.
     newest: Option<Code>,
-    /// For each instruction of the table what is known of it, and its count.
+    /// Data about each instruction of the table, and its number of executions.
     known: Vec<T>,
     counts: Vec<u64>,
 }
@@ -35,7 +35,7 @@ impl<T> Default for PerCode<T> {
 }
 
 impl<T> Read<T> {
-    /// True if `codes` may be this read's table, grown or not.
+    /// True if `codes` may be this read's table, whether or not it has grown.
     fn is_of(&self, shard: u32, codes: &CodeTable) -> bool {
         self.shard == shard
             && match self.known.len().checked_sub(1) {
@@ -46,8 +46,8 @@ impl<T> Read<T> {
 }
 
 impl<T> PerCode<T> {
-    /// Counts the batch's instructions, calling `look` once for each one that is new in its code table. Returns how
-    /// many rows have no encoding.
+    /// Counts the batch's instructions, calling `look` once for each one that is new in its code table. Returns the number
+    /// of rows without an encoding.
     pub(crate) fn consume(&mut self, batch: &Batch, look: impl FnMut(&Code) -> T) -> u64 {
         let (shard, codes) = (batch.span.shard, &batch.codes);
         if !self.reads.get(self.last).is_some_and(|read| read.is_of(shard, codes)) {
@@ -75,8 +75,8 @@ impl<T> PerCode<T> {
         without
     }
 
-    /// Calls `each` with what is known of every executed instruction and its count; returns how often
-    /// instructions without encoding were executed.
+    /// Calls `each` with the data about every executed instruction and its count; returns the number of executions of
+    /// instructions without an encoding.
     pub(crate) fn drain(self, mut each: impl FnMut(T, u64)) -> u64 {
         for read in self.reads {
             for (known, count) in read.known.into_iter().zip(read.counts) {
@@ -89,10 +89,10 @@ impl<T> PerCode<T> {
     }
 }
 
-/// What a decoder says of an instruction, as far as totals need it.
+/// The properties of a decoded instruction that totals need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Kind {
-    /// None if the bytes are no instruction, or of an architecture without operations.
+    /// `None` if the bytes are not an instruction, or belong to an architecture without operations.
     pub(crate) opcode: Option<Opcode>,
     pub(crate) categories: Categories,
 }
@@ -102,7 +102,7 @@ pub(crate) struct Kind {
 pub(crate) struct Executed {
     arch: Arch,
     open: PerCode<u32>,
-    /// The kinds met, and the number of each.
+    /// The kinds so far, and the number of each.
     kinds: Vec<Kind>,
     numbers: Map<Kind, u32>,
     /// Counts of passes merged into this one, by kind's number.
@@ -115,7 +115,7 @@ pub(crate) struct Executed {
 pub(crate) struct Kinds {
     /// Counts above 0, in no particular order.
     pub(crate) counts: Vec<(Kind, u64)>,
-    /// Executions of instructions that the trace has no encoding of.
+    /// Executions of instructions without an encoding in the trace.
     pub(crate) without: u64,
 }
 

@@ -1,12 +1,12 @@
-//! The words for numbers of a trace that was filtered while it was traced.
+//! Labels for numbers of a trace that was filtered while it was traced.
 //!
-//! Its instructions are not those that were executed, and its accesses not those that were made.
+//! Its instructions are not all that were executed, and its accesses not all that were made.
 
 use crate::number::{counted, grouped};
 use quipu_model::Meta;
 use quipu_model::trace::{Recorded, filtered_sentence};
 
-/// What of a trace a filter has thinned out.
+/// The parts of a trace that a filter has thinned out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filtered {
     instrs: bool,
@@ -14,30 +14,30 @@ pub struct Filtered {
 }
 
 impl Filtered {
-    /// What of this trace.
+    /// The filtered parts of this trace.
     pub fn of(meta: &Meta) -> Filtered {
         let is_filtered = |recorded| recorded == Recorded::Filtered;
         Filtered { instrs: is_filtered(meta.instrs), data: is_filtered(meta.data) }
     }
 
-    /// What the trace lacks, in a sentence; `None` if nothing was filtered.
+    /// A sentence about the missing parts of the trace; `None` if nothing was filtered.
     pub(crate) fn sentence(self) -> Option<String> {
         let recorded = |is_filtered| if is_filtered { Recorded::Filtered } else { Recorded::All };
         let lacks = filtered_sentence(recorded(self.instrs), recorded(self.data))?;
         Some(format!("{lacks}; all numbers are about the rest"))
     }
 
-    /// Of a count of instructions, further iterations of string loops included: which they are.
+    /// The participle for a count of instructions, including further iterations of string loops.
     pub(crate) fn executed(self) -> &'static str {
         if self.instrs { "left by the filter" } else { "executed" }
     }
 
-    /// The head of a column with shares of them.
+    /// The head of a column with shares of executed instructions.
     pub(crate) fn share_of_executed(self) -> &'static str {
         if self.instrs { "share of those left" } else { "share of executed" }
     }
 
-    /// The label of their number.
+    /// The label of the number of executed instructions.
     pub(crate) fn executed_instructions(self) -> &'static str {
         if self.instrs { "instructions left by the filter" } else { "executed instructions" }
     }
@@ -52,7 +52,7 @@ impl Filtered {
         if self.data { format!("{what} left by the filter") } else { what.to_owned() }
     }
 
-    /// `n` executed instructions as a whole that something is a share of.
+    /// The phrase for `n` executed instructions as the whole of a share.
     pub(crate) fn whole_of_executed(self, n: u64) -> String {
         match (self.instrs, n) {
             (true, _) => format!("the {} left by the filter", counted(n, "instruction")),
@@ -61,7 +61,7 @@ impl Filtered {
         }
     }
 
-    /// `n` fetched instructions as such a whole.
+    /// The phrase for `n` fetched instructions as the whole of a share.
     pub(crate) fn whole_of_fetched(self, n: u64) -> String {
         match (self.instrs, n) {
             (true, _) => format!("the {} left by the filter", counted(n, "fetched instruction")),
@@ -69,7 +69,7 @@ impl Filtered {
         }
     }
 
-    /// The label of accesses for each fetched instruction.
+    /// The label of accesses per fetched instruction.
     pub(crate) fn per_fetched(self, what: &str) -> String {
         match (self.data, self.instrs) {
             (false, false) => format!("{what} per fetched instruction"),
@@ -79,7 +79,7 @@ impl Filtered {
         }
     }
 
-    /// The label of something about each fetched instruction that the trace has.
+    /// The label of a quantity per fetched instruction that the trace has.
     pub(crate) fn of_fetched(self, what: &str) -> String {
         if self.instrs {
             format!("{what} per fetched instruction left by the filter")

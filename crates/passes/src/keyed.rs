@@ -1,4 +1,4 @@
-//! One value for each of some keys, in order of first appearance, fast when the same key comes again and again.
+//! A value for each key, in order of first appearance, fast when the same key is used again and again.
 
 use crate::tally::Map;
 use std::hash::Hash;
@@ -7,7 +7,7 @@ use std::hash::Hash;
 pub(crate) struct Keyed<K, V> {
     items: Vec<(K, V)>,
     places: Map<K, usize>,
-    /// The place asked for last.
+    /// The place that was used last.
     last: usize,
 }
 
@@ -18,7 +18,7 @@ impl<K, V> Default for Keyed<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V> Keyed<K, V> {
-    /// The value of `key`, made by `make` if there is none yet.
+    /// The value of `key`, made by `make` if it is missing.
     #[inline]
     pub(crate) fn entry(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
         if !self.items.get(self.last).is_some_and(|(known, _)| *known == key) {
@@ -30,7 +30,7 @@ impl<K: Copy + Eq + Hash, V> Keyed<K, V> {
         &mut self.items[self.last].1
     }
 
-    /// Adds the values of `later`; `merge` joins two values of one key.
+    /// Adds the values of `later`; `merge` combines two values of one key.
     pub(crate) fn merge(&mut self, later: Keyed<K, V>, mut merge: impl FnMut(&mut V, V)) {
         for (key, value) in later.items {
             match self.places.get(&key) {
@@ -43,7 +43,7 @@ impl<K: Copy + Eq + Hash, V> Keyed<K, V> {
         }
     }
 
-    /// True without keys.
+    /// True if there are no keys.
     pub(crate) fn is_empty(&self) -> bool {
         self.items.is_empty()
     }

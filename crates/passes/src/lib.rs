@@ -1,14 +1,14 @@
-//! Analyses over lenses: each reads columns that any format may fill, none knows a format.
+//! Analyses over lenses: each reads columns that any format may fill, and none depends on a format.
 //!
-//! One folder holds one analysis: its [`Tool`], its pass, its report and its tests. The folder's module documentation is
-//! the tool's manual page; it says what is counted and which columns it needs. Keys and columns of its result are described with
-//! the report itself ([`result!`](quipu_model::result!)).
-//! [`TOOLS`] lists them in the order in which a report shows them.
+//! Each analysis has its own folder, with its [`Tool`], its pass, its report and its tests. The folder's module
+//! documentation is the tool's manual page; it describes what is counted and which columns are needed. Keys and columns of
+//! its result are described with the report itself ([`result!`](quipu_model::result!)). [`TOOLS`] lists the analyses in the
+//! order of a report.
 //!
-//! What several analyses share has a file of its own: `tally` counts keys, `keyed` has a value for each key, `axis` divides a
-//! long stretch into few intervals, `lines` cuts accesses into cache lines, `bins` makes histograms, `executed` counts
-//! executions of distinct instructions, `filtered` has the words for what a filter left, `split` keeps threads apart,
-//! `sharded` is for what must see a shard from its beginning.
+//! Code that several analyses share has its own file: `tally` counts keys, `keyed` has a value for each key, `axis` divides
+//! a long range into a few intervals, `lines` cuts accesses into cache lines, `bins` makes histograms, `executed` counts
+//! executions of distinct instructions, `filtered` has the labels for filtered traces, `split` keeps threads apart,
+//! `sharded` is for analyses that must read a shard from its beginning.
 
 #![warn(missing_docs)]
 

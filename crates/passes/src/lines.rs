@@ -1,4 +1,4 @@
-//! Cutting an access into the cache lines (or pages) that it touches, and telling instructions from data.
+//! Cuts an access into the cache lines (or pages) that it touches, and separates instructions from data.
 
 use crate::tally::Map;
 use quipu_model::lens::{AccessKind, MAX_ACCESS_BYTES};
@@ -12,9 +12,9 @@ pub(crate) const LINE_SIZE: OptionSpec =
 pub(crate) const PAGE_SIZE: OptionSpec =
     OptionSpec::new("page-size", Kind::PowerOfTwo, "4096", "bytes in a page, a power of two");
 
-/// Which side of a split cache sees an access, as an index: fetches and prefetches of instructions belong to the first
-/// side, reads, writes and all other prefetches to the second, flushes to none. PERF: looked up rather than matched,
-/// since fetches and data alternate in no pattern that a branch predictor learns; benches `histogram`, `working-set`.
+/// The side of a split cache that sees an access, as an index: fetches and prefetches of instructions belong to the first
+/// side, reads, writes and all other prefetches to the second, flushes to none. PERF: looked up rather than matched, since
+/// fetches and data alternate in no pattern that a branch predictor learns; benches `histogram`, `working-set`.
 #[inline]
 pub(crate) fn side_of(kind: AccessKind) -> Option<usize> {
     const SIDES: [u8; AccessKind::ALL.len()] = {
@@ -42,11 +42,11 @@ pub(crate) struct Lines {
     shift: u32,
 }
 
-/// No access counts on more lines than this, which is a line for each byte of the largest one that passes are given.
+/// Maximum number of lines of one access, which is one line for each byte of the largest access that passes get.
 pub(crate) const MAX_LINES_PER_ACCESS: u64 = MAX_ACCESS_BYTES as u64;
 
-/// Accesses to more lines than this are kept as runs of lines, not line by line: no instruction has any, and a trace that
-/// claims thousands of them would take gigabytes.
+/// Accesses to more lines than this are kept as runs of lines, not line by line: no instruction makes such accesses, and a
+/// trace that claims thousands of them would take gigabytes.
 pub(crate) const WIDE_LINES: u64 = 64;
 
 impl Lines {
@@ -55,12 +55,12 @@ impl Lines {
         Lines { shift: bytes.trailing_zeros() }
     }
 
-    /// Lines as [`LINE_SIZE`] says.
+    /// Lines of the size that [`LINE_SIZE`] selects.
     pub(crate) fn of(options: &Options) -> Lines {
         Lines::new(options.count(&LINE_SIZE))
     }
 
-    /// Lines, and pages as [`PAGE_SIZE`] says, with the number of lines in a page as a power of two.
+    /// Lines, and pages of the size that [`PAGE_SIZE`] selects, with the number of lines in a page as a power of two.
     ///
     /// # Errors
     /// `Usage` for pages that are smaller than lines.
@@ -89,17 +89,17 @@ impl Lines {
         addr >> self.shift
     }
 
-    /// How much coarser `other` is, as a power of two; none if it is finer.
+    /// The ratio of `other`'s size to this one, as a power of two; `None` if `other` is finer.
     pub(crate) fn coarser(self, other: Lines) -> Option<u32> {
         other.shift.checked_sub(self.shift)
     }
 
-    /// Calls `touch` with the number of each line in `addr .. addr + size`, in ascending order; of one that touches
-    /// [`WIDE_LINES`] and more, `wide` with the first and the last, once.
+    /// Calls `touch` with the number of each line in `addr .. addr + size`, in ascending order; if there are more than
+    /// [`WIDE_LINES`], calls `wide` once instead, with the first and the last.
     ///
-    /// As DynamoRIO's tools count them: from the line that holds `addr` on, while a line begins before
-    /// `addr + size`. So an access of no bytes touches its line unless it stands exactly at the line's start.
-    // PERF: the compiler's own choice is a call for each access, at half the speed; bench `working-set`.
+    /// Counted as in DynamoRIO's tools: from the line that holds `addr` on, while a line begins before `addr + size`. So an
+    /// access of no bytes touches its line unless it is exactly at the line's start.
+    // PERF: by itself the compiler makes a call for each access, at half the speed; bench `working-set`.
     #[inline(always)]
     pub(crate) fn each(self, addr: u64, size: u32, mut touch: impl FnMut(u64), wide: impl FnOnce(u64, u64)) {
         let first = addr >> self.shift;
@@ -115,7 +115,7 @@ impl Lines {
     }
 }
 
-/// Moves the lines of `narrow` that lie in runs of `wide` over there, so that no line stands in both.
+/// Moves the lines of `narrow` that are in runs of `wide` to `wide`, so that no line is in both.
 pub(crate) fn gather<V: Copy + PartialEq>(
     narrow: &mut Map<u64, V>,
     wide: &mut Spans<V>,

@@ -1,9 +1,9 @@
-//! Numbers in running text.
+//! Formats numbers for running text.
 
 use quipu_model::doc::Cell;
 pub(crate) use quipu_model::number::{counted, grouped, noun};
 
-/// `part` of `whole`, 0 if there is no whole.
+/// `part` as a share of `whole`; 0 if `whole` is 0.
 pub(crate) fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
@@ -13,7 +13,7 @@ pub(crate) fn share_cell(part: u64, whole: u64) -> Cell {
     Cell::Share(share(part, whole))
 }
 
-/// A stretch of time as people say it, with three digits or so.
+/// A duration for people, with about three digits.
 pub(crate) fn duration(micros: u64) -> String {
     let (value, unit) = match micros {
         0..1_000 => return format!("{micros} µs"),

@@ -1,4 +1,4 @@
-//! Small inputs for the tests of this crate, and the properties that hold for every analysis.
+//! Small inputs for the tests of this crate, and properties that every analysis must have.
 
 use quipu_engine::{RunOptions, Watch, plan, run};
 use quipu_isa::Arch;
@@ -35,7 +35,7 @@ pub(crate) fn batch_of(instrs: &[(u64, &[u8])]) -> Batch {
     batch
 }
 
-/// The trace that a text describes (see [`MemoryTrace::parse`]), of x86-64.
+/// The x86-64 trace that a text describes (see [`MemoryTrace::parse`]).
 pub(crate) fn trace(text: &str) -> MemoryTrace {
     MemoryTrace::parse(text).expect("the test's trace").with_meta(|meta| meta.arch = Some(Arch::X86_64))
 }
@@ -50,7 +50,7 @@ fn given(text: &str) -> Given {
     given
 }
 
-/// What the tool says of a trace.
+/// The tool's report on a trace.
 pub(crate) fn report_of(tool: &dyn Tool, options: &str, trace: &dyn Trace) -> Box<dyn Report> {
     let watch = Watch::new();
     let planned = plan(tool, &given(options), trace).expect("the tool fits the trace");
@@ -58,7 +58,7 @@ pub(crate) fn report_of(tool: &dyn Tool, options: &str, trace: &dyn Trace) -> Bo
     run(trace, vec![planned], &options).expect("a run without faults").reports.remove(0)
 }
 
-/// What the tool says of the trace that a text describes.
+/// The tool's report on the trace that a text describes.
 pub(crate) fn report(tool: &dyn Tool, options: &str, text: &str) -> Box<dyn Report> {
     report_of(tool, options, &trace(text))
 }
@@ -68,7 +68,7 @@ pub(crate) fn json(tool: &dyn Tool, options: &str, text: &str) -> Value {
     report(tool, options, text).json()
 }
 
-/// A trace that is read in batches of this many records, each piece by itself or all as one.
+/// A trace that is read in batches of this many records, with each piece separate or all as one.
 struct Divided<'t> {
     trace: &'t MemoryTrace,
     shards: Vec<Shard>,
@@ -79,7 +79,7 @@ impl Divided<'_> {
     fn new(trace: &MemoryTrace, batch_records: u32, in_pieces: bool) -> Divided<'_> {
         let mut shards = trace.shards().to_vec();
         for shard in &mut shards {
-            // The engine takes small pieces together, but only if it knows that they are small.
+            // The engine groups small pieces, but only if it knows that they are small.
             shard.packed_bytes = None;
             if !in_pieces || shard.kind == ShardKind::Core {
                 shard.pieces = 1;
@@ -115,7 +115,7 @@ impl Trace for Divided<'_> {
     }
 }
 
-/// Asserts that no division of the work shows in the tool's answer for random traces.
+/// Asserts that the tool's result for random traces does not depend on how the work is divided.
 pub(crate) fn assert_division_does_not_show(tool: &dyn Tool, options: &str) {
     for seed in 0..6 {
         let trace = MemoryTrace::random(seed, 1 + seed as usize % 3, 1500)
@@ -124,7 +124,7 @@ pub(crate) fn assert_division_does_not_show(tool: &dyn Tool, options: &str) {
     }
 }
 
-/// Asserts that neither pieces, nor batches, nor threads, nor the grouping of merges show in the tool's answer.
+/// Asserts that the tool's result does not depend on pieces, batches, threads or the grouping of merges.
 pub(crate) fn assert_division_of_does_not_show(tool: &dyn Tool, options: &str, trace: &MemoryTrace) {
     let expected = report_of(tool, options, &Divided::new(trace, u32::MAX, false));
     for (batch_records, in_pieces) in [(1024, true), (7, true), (1, true), (64, false)] {
@@ -138,7 +138,7 @@ pub(crate) fn assert_division_of_does_not_show(tool: &dyn Tool, options: &str, t
     }
 }
 
-/// Asserts that neither batches nor threads show in the answer of a tool that reads each shard as a whole.
+/// Asserts that the result of a tool that reads each shard as a whole does not depend on batches or threads.
 pub(crate) fn assert_batches_do_not_show(tool: &dyn Tool, options: &str, trace: &MemoryTrace) {
     let expected = report_of(tool, options, &Divided::new(trace, u32::MAX, false));
     for batch_records in [1024, 64, 7, 1] {
@@ -150,7 +150,7 @@ pub(crate) fn assert_batches_do_not_show(tool: &dyn Tool, options: &str, trace: 
     }
 }
 
-/// Reads each piece into a pass of its own and merges the last two, then these with the one before, and so on.
+/// Reads each piece into its own pass and merges the last two, then the result with the one before, and so on.
 fn merged_backwards(tool: &dyn Tool, options: &str, trace: &dyn Trace) -> Box<dyn Report> {
     let planned = plan(tool, &given(options), trace).expect("the tool fits the trace");
     let mut passes = vec![planned.pass.fork(&trace.shards()[0])];

@@ -1,7 +1,7 @@
-//! Analyses that must see a shard from its beginning: one state for each shard, summed up when the shard is over.
+//! Analyses that must read a shard from its beginning: one state for each shard, which is summed up at the shard's end.
 //!
-//! Such a state (an LRU stack, the time of each line's last use) cannot be joined with the one of the records after it. What
-//! can be joined is what it amounts to: each shard's own answer, and a total of all shards.
+//! Such a state (an LRU stack, the time of each line's last use) cannot be merged with the state of the records after it.
+//! Only its result can: each shard's own answer, and a total of all shards.
 
 use crate::filtered::Filtered;
 use crate::keyed::Keyed;
@@ -13,21 +13,21 @@ use quipu_model::result;
 use quipu_model::result::Fields;
 use quipu_model::{Batch, OptionSpec, Options, Pass, Report, Result, Shard, ShardKind, ThreadId, Trace};
 
-/// The option that keeps apart threads that share a shard.
+/// The option that separates threads that share a shard.
 pub(crate) const BY_THREAD: OptionSpec =
     PER_THREAD.doc("keep apart threads that share a file; files of one thread each are kept apart anyway");
 
-/// The options of an analysis, which know how to make, feed and close its states.
+/// The options of an analysis, with the functions that create, feed and close its states.
 pub(crate) trait Sharded: Clone + Send + 'static {
     /// The state for one shard.
     type Open: Send + 'static;
-    /// What the shards that are over amount to together.
+    /// The sum of all finished shards.
     type Total: Default + Send + 'static;
     type Answer: Answer + Row;
 
     fn open(&self) -> Self::Open;
     fn consume(&self, open: &mut Self::Open, batch: &Batch) -> Result<()>;
-    /// The answer of one shard, which is added to the total.
+    /// The answer of one shard, which is also added to the total.
     fn close(&self, open: Self::Open, total: &mut Self::Total) -> Self::Answer;
     fn merge(&self, total: &mut Self::Total, later: Self::Total);
     fn answer(&self, total: Self::Total) -> Self::Answer;
@@ -95,7 +95,7 @@ impl<T: Row> PerShard<T> {
     }
 }
 
-/// What a state is about: a shard, or one thread of it.
+/// The subject of a state: a shard, or one thread of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Member {
     shard: u32,
@@ -103,7 +103,7 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// What the state of a batch is about, of a shard of this kind.
+    /// The subject of a batch's state, in a shard of this kind.
     pub(crate) fn of(batch: &Batch, kind: ShardKind, by_thread: bool) -> Member {
         let is_thread = by_thread || kind == ShardKind::Thread;
         Member { shard: batch.span.shard, thread: is_thread.then_some(batch.span.thread) }
@@ -114,7 +114,7 @@ impl Member {
 pub(crate) struct Shards<S: Sharded> {
     setup: S,
     by_thread: bool,
-    /// What the shard of this fork is.
+    /// The kind of this fork's shard.
     kind: ShardKind,
     core: Option<u64>,
     open: Keyed<Member, S::Open>,

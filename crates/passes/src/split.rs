@@ -1,4 +1,4 @@
-//! Keeping threads apart: the same analysis once for the whole trace, or once for each thread as well.
+//! Separates threads: an analysis runs once for the whole trace, or once for each thread.
 
 use crate::filtered::Filtered;
 use crate::keyed::Keyed;
@@ -9,18 +9,18 @@ use quipu_model::result;
 use quipu_model::result::Fields;
 use quipu_model::{Batch, OptionSpec, Options, Pass, Report, Result, Shard, ThreadId, Trace};
 
-/// The option that asks for threads one by one.
+/// The option for results by thread.
 pub(crate) const PER_THREAD: OptionSpec = OptionSpec::flag(
     "per-thread",
     "also give the result for each thread, in the order in which threads first appear",
 );
 
-/// The same option of an analysis whose result lists threads whether asked to or not.
+/// The same option for an analysis that always lists threads.
 pub(crate) const ALWAYS_PER_THREAD: OptionSpec = PER_THREAD
     .default("true")
     .doc("each thread is always listed; accepted because other tools want to be asked");
 
-/// An analysis that can be made for any part of a trace. A clone of an empty one is an empty one.
+/// An analysis that can run on any part of a trace. A clone of an empty one is an empty one.
 pub(crate) trait Part: Clone + Send + 'static {
     type Answer: Answer;
 
@@ -31,7 +31,7 @@ pub(crate) trait Part: Clone + Send + 'static {
 
 /// The result of one analysis for a whole trace or for one thread.
 pub trait Answer: Fields + Send + 'static {
-    /// The result for people, of a trace that a filter reduced to a part.
+    /// The result as text and tables, for a trace that a filter may have reduced to a part.
     fn document(&self, detail: Detail, filtered: Filtered) -> Document;
 }
 
@@ -68,7 +68,7 @@ impl<T: Answer> ReportBody for PerThread<T> {
     }
 }
 
-/// A document that first says what a filter has thinned out, if it is in full; a brief one stands below what a trace lacks.
+/// Adds a note about the filtered parts of the trace to a full document; a brief one is shown below a list of missing parts.
 pub(crate) fn noted(mut document: Document, detail: Detail, filtered: Filtered) -> Document {
     if let Some(sentence) = filtered.sentence().filter(|_| detail == Detail::Full) {
         document.blocks.insert(0, Block::Note(sentence));
@@ -80,13 +80,13 @@ pub(crate) fn noted(mut document: Document, detail: Detail, filtered: Filtered) 
 pub(crate) struct Split<P> {
     empty: P,
     whole: P,
-    /// Each thread's part; none unless asked for, and then `whole` stays empty.
+    /// Each thread's part; `None` unless requested. If it is `Some`, `whole` stays empty.
     threads: Option<Keyed<ThreadId, P>>,
     filtered: Filtered,
 }
 
 impl<P: Part> Split<P> {
-    /// A pass of `empty`, with threads kept apart if `options` say so.
+    /// A pass for `empty`, with threads separated if `options` ask for it.
     pub(crate) fn new(empty: P, options: &Options, trace: &dyn Trace) -> Split<P> {
         let threads = options.flag(&PER_THREAD).then(Keyed::default);
         Split { whole: empty.clone(), empty, threads, filtered: Filtered::of(trace.meta()) }

@@ -1,41 +1,41 @@
-//! Counting how often each of many keys occurs, fast where few keys occur often.
+//! Counts occurrences of many keys, fast if a few keys occur often.
 //!
-//! In front of the hash table stands a small direct-mapped buffer that collects counts of the keys met last. Traces
-//! repeat themselves, so most additions end there: one load, one compare, one store.
+//! In front of the hash table is a small direct-mapped buffer that collects counts of the latest keys. Traces repeat
+//! themselves, so most additions end there: one load, one compare, one store.
 
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 use std::hash::Hash;
 
-/// A hash table with the hash that suits numbers.
+/// A hash table with a hash function that suits numbers.
 pub(crate) type Map<K, V> = HashMap<K, V, FxBuildHasher>;
 
-/// Something to count.
+/// A key to count.
 pub(crate) trait Key: Copy + Eq + Ord + Hash + Default {
-    /// Spreads keys over the buffer's slots; only the low bits count.
+    /// Spreads keys over the buffer's slots; only the low bits are used.
     fn slot(self) -> usize;
 }
 
 impl Key for u64 {
     fn slot(self) -> usize {
-        self as usize // Only the low bits count.
+        self as usize // Only the low bits are used.
     }
 }
 
 impl Key for (u64, u64) {
     fn slot(self) -> usize {
-        (self.0 ^ self.1.rotate_left(5)) as usize // Only the low bits count.
+        (self.0 ^ self.1.rotate_left(5)) as usize // Only the low bits are used.
     }
 }
 
-/// Slots of the buffer at first, and at most. It grows with the number of keys, so small tallies stay small.
+/// Initial and maximum number of slots of the buffer. It grows with the number of keys, so small tallies stay small.
 const MIN_SLOTS: usize = 32;
 const MAX_SLOTS: usize = 2048;
 
-/// How often each key occurred.
+/// Number of occurrences of each key.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally<K> {
-    /// Counts not yet in `map`. A free slot has count 0, so it does not matter which key it names.
+    /// Counts not yet in `map`. A free slot has count 0, so its key does not matter.
     slots: Vec<(K, u64)>,
     map: Map<K, u64>,
 }
@@ -72,7 +72,7 @@ impl<K: Key> Tally<K> {
         }
     }
 
-    /// Brings all counts into the table.
+    /// Moves all counts to the table.
     fn settle(&mut self) {
         for (key, count) in &mut self.slots {
             if *count > 0 {

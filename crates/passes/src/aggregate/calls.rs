@@ -1,4 +1,4 @@
-//! System calls as rows, each with its latency: the events of threads, paired as `syscalls` does it.
+//! System calls as rows, each with its latency: the events of threads, paired as in `syscalls`.
 
 use crate::keyed::Keyed;
 use crate::syscalls::{Timing, syscall_name};
@@ -8,14 +8,14 @@ use quipu_model::schema::{Fidelity, Missing, Role, Schema, Type};
 use quipu_model::{Batch, ColumnTable, Columns, Field, Result, TableBuf, ThreadId};
 use std::sync::{Arc, LazyLock};
 
-/// What the rows are called.
+/// Name of the rows.
 pub(super) const NAME: &str = "syscalls";
 
-/// What they need, and what they use.
+/// Columns that the rows need, then columns that they use if available.
 pub(super) const NEEDED: Columns = Columns::THREADS;
 pub(super) const USED: Columns = Columns::THREAD_CLOCK.or(Columns::INSTRS);
 
-/// What the columns mean.
+/// The schema of the rows.
 pub(super) fn schema() -> &'static Arc<Schema> {
     static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| {
         let fields = vec![
@@ -49,12 +49,12 @@ struct Thread {
     pending: Option<Pending>,
 }
 
-/// Calls on their way.
+/// State of pairing calls, and the finished rows.
 #[derive(Clone, Debug)]
 pub(super) struct Calls {
     arch: Option<Arch>,
     threads: Keyed<ThreadId, Thread>,
-    /// Those that are over.
+    /// Finished calls.
     pub(super) rows: ColumnTable,
 }
 
@@ -63,12 +63,12 @@ impl Calls {
         Calls { arch, threads: Keyed::default(), rows: ColumnTable::new(schema().clone()) }
     }
 
-    /// The same without calls.
+    /// An instance of the same kind without calls.
     pub(super) fn fork(&self) -> Calls {
         Calls::new(self.arch)
     }
 
-    /// Replaces the rows by the calls that are over with this batch.
+    /// Replaces the rows by the calls that finish in this batch.
     pub(super) fn consume(&mut self, batch: &Batch) -> Result<()> {
         let Calls { arch, threads, rows: out } = self;
         out.clear();
@@ -103,7 +103,7 @@ impl Calls {
         thread.run(rows.flags.get(row..).unwrap_or(&[]), span.thread, *arch, out)
     }
 
-    /// Replaces the rows by the calls that the end leaves without a latency.
+    /// Replaces the rows by the calls that are still open at the end, without a latency.
     pub(super) fn close(&mut self) -> Result<()> {
         self.rows.clear();
         for (id, thread) in std::mem::take(&mut self.threads).into_items() {

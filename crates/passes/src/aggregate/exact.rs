@@ -1,10 +1,10 @@
-//! Sums that lose nothing: the order of what is added, and how it was divided, do not show.
+//! Sums without loss: the result does not depend on the order or the grouping of the summands.
 
 /// A sum of floating-point numbers, as numbers whose bits do not overlap (Shewchuk), rounded once at the end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Exact {
     parts: Vec<f64>,
-    /// The sum of infinite numbers, and of NaNs.
+    /// The sum of the infinite summands and NaNs.
     special: f64,
 }
 
@@ -57,7 +57,7 @@ impl Exact {
                 break;
             }
         }
-        // Half a unit of the last place is rounded by what follows.
+        // A remainder of exactly half a unit in the last place is rounded by the next part.
         if let Some(next) = parts.next()
             && ((low < 0.0 && next < 0.0) || (low > 0.0 && next > 0.0))
         {
@@ -71,7 +71,7 @@ impl Exact {
     }
 }
 
-/// A whole number of 256 bits without a sign.
+/// An unsigned 256-bit integer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Wide {
     high: u128,
@@ -85,27 +85,27 @@ impl Wide {
         let ((a_high, a_low), (b_high, b_low)) = (halves(a), halves(b));
         let low = a_low * b_low;
         let ((one_high, one_low), (other_high, other_low)) = (halves(a_low * b_high), halves(a_high * b_low));
-        // Neither sum has a carry: three numbers of 64 bits have room in 128, and the product in 256.
+        // Neither sum overflows: three 64-bit numbers fit into 128 bits, and the product into 256.
         let middle = (low >> 64) + one_low + other_low;
         let high = a_high * b_high + one_high + other_high + (middle >> 64);
         Wide { high, low: (low & u128::from(u64::MAX)) | (middle << 64) }
     }
 
-    /// Adds another; sums of squares of 64 bits have room for 2^127 of them.
+    /// Adds another number; there is room for 2^127 squares of 64-bit numbers.
     pub(super) fn add(&mut self, other: Wide) {
         let (low, carry) = self.low.overflowing_add(other.low);
         self.low = low;
         self.high = self.high.wrapping_add(other.high).wrapping_add(u128::from(carry));
     }
 
-    /// Itself times a number, as far as 256 bits go.
+    /// The product with a number, modulo 2^256.
     pub(super) fn times(self, by: u64) -> Wide {
         let mut product = Wide::product(self.low, by.into());
         product.high = product.high.wrapping_add(self.high.wrapping_mul(by.into()));
         product
     }
 
-    /// What is left after another is taken away; 0 if that is larger.
+    /// The difference from another number; 0 if that is larger.
     pub(super) fn minus(self, other: Wide) -> Wide {
         if self <= other {
             return Wide::default();
@@ -114,7 +114,7 @@ impl Wide {
         Wide { high: self.high - other.high - u128::from(borrow), low }
     }
 
-    /// The nearest floating-point number, about.
+    /// An approximation as a floating-point number.
     pub(super) fn to_f64(self) -> f64 {
         self.high as f64 * 2f64.powi(128) + self.low as f64
     }

@@ -1,4 +1,4 @@
-//! Groups: the rows whose keys are the same, each with a number.
+//! Groups: rows with equal keys form a group, which has a number.
 
 use crate::tally::Map;
 use quipu_expr::{Data, Vector};
@@ -26,7 +26,7 @@ impl Member {
         }
     }
 
-    /// A fixed order of all members.
+    /// A total order of all members, independent of the input.
     pub(super) fn order(&self, other: &Member) -> Ordering {
         match (self, other) {
             (Member::Bool(one), Member::Bool(other)) => one.cmp(other),
@@ -37,7 +37,7 @@ impl Member {
         }
     }
 
-    /// What people read.
+    /// The member as text for people.
     pub(super) fn text(&self, is_hex: bool) -> String {
         match self {
             Member::Null => "NULL".to_owned(),
@@ -50,15 +50,15 @@ impl Member {
     }
 }
 
-/// A key: mostly one whole number.
+/// A key, which is mostly a single whole number.
 #[derive(Clone, Debug)]
 enum Key {
     Number(u64),
-    /// Members, each a letter and its bytes.
+    /// Encoded members, each a tag byte followed by its content.
     Members(Box<[u8]>),
 }
 
-/// Bytes of one key, and of all together.
+/// Maximum bytes of one key, then of all keys together.
 const MAX_KEY_BYTES: usize = 64 << 10;
 const MAX_BYTES: usize = 1 << 30;
 
@@ -72,8 +72,8 @@ pub(super) struct Groups {
     numbers: Map<u64, u32>,
     members: Map<Box<[u8]>, u32>,
     keys: Vec<Key>,
-    /// Keys met last; [`NONE`] where there is none.
-    // PERF: traces repeat themselves, so that most keys end here: one load, one compare.
+    /// The latest keys and their groups; [`NONE`] in free slots.
+    // PERF: traces repeat themselves, so most look-ups end here: one load, one compare.
     latest: Vec<(u64, u32)>,
     n_bytes: usize,
     limit: usize,
@@ -81,7 +81,7 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// No groups; at most `limit` of them later.
+    /// An instance without groups, for at most `limit` of them.
     pub(super) fn new(limit: usize) -> Groups {
         Groups {
             numbers: Map::default(),
@@ -98,7 +98,7 @@ impl Groups {
         self.keys.len()
     }
 
-    /// Replaces `out` by the group of each of `n` rows.
+    /// Replaces `out` with the group of each of `n` rows.
     ///
     /// # Errors
     /// `Usage` for more groups than the limit allows.
@@ -123,7 +123,7 @@ impl Groups {
                     out.push(group);
                 }
             }
-            // A dictionary that is much longer than the batch costs more than its rows.
+            // A dictionary that is much longer than the batch costs more than the batch's rows.
             [Vector { data: Data::Text(texts), .. }] if texts.n_texts() <= 4 * n => {
                 let mut known = vec![NONE; texts.n_texts()];
                 for row in 0..n {
@@ -205,7 +205,7 @@ impl Groups {
         Ok((self.keys.len() - 1) as u32) // The limit has 32 bits.
     }
 
-    /// Adds the keys of others, and returns the group of each here.
+    /// Adds the keys of another instance, and returns the group of each in this one.
     ///
     /// # Errors
     /// As [`of`](Groups::of).
@@ -242,7 +242,7 @@ fn encode(key: &Vector<'_>, row: usize, out: &mut Vec<u8>) {
             out.extend_from_slice(&[1, u8::from(key.truth(row) == Some(true))]);
         }
         Data::F64(_) | Data::AllFloat(_) => {
-            // Both zeros are one key, and so are all that is no number.
+            // Both zeros are one key, and so are all NaNs.
             let number = key.float(row).unwrap_or(0.0);
             let number = if number.is_nan() { f64::NAN } else { number + 0.0 };
             out.push(3);

@@ -98,7 +98,7 @@ impl Tool for Aggregate {
     }
 }
 
-/// The analysis at work.
+/// The pass.
 struct Aggregating {
     plan: Arc<Plan>,
     groups: Groups,
@@ -110,7 +110,7 @@ struct Aggregating {
     buffers: Buffers,
 }
 
-/// What is filled for each batch.
+/// Buffers that are filled for each batch.
 #[derive(Default)]
 struct Buffers {
     chosen: Vec<u32>,
@@ -131,7 +131,7 @@ impl Aggregating {
         }
     }
 
-    /// Takes in rows whose columns are lent.
+    /// Aggregates rows of borrowed columns.
     fn take<'c>(
         &mut self,
         n_rows: usize,
@@ -187,7 +187,7 @@ impl Aggregating {
         Ok(())
     }
 
-    /// Takes in the calls that the end leaves without a latency.
+    /// Aggregates the calls that are still open at the end.
     fn close(&mut self) -> Result<()> {
         let Some(mut calls) = self.calls.take() else { return Ok(()) };
         calls.close()?;
@@ -226,7 +226,7 @@ impl Pass for Aggregating {
                     {
                         positions(&batch.span, rows, &mut records);
                     }
-                    // Regions of records before a window come in batches without records.
+                    // The regions of records before a window come in batches without records.
                     let rows = source.of_lens(batch, &records).filter(|_| batch.span.records > 0);
                     let taken = match rows {
                         Some(rows) => self.take(rows.n_rows(), &|position| rows.column(position), beside),

@@ -1,4 +1,4 @@
-//! The result: keys with their values, as tables, JSON and for people.
+//! The result: keys with their values, as tables, as JSON and as text.
 
 use super::keys::{Groups, Member};
 use super::spec::{Function, Plan, Spec};
@@ -59,7 +59,7 @@ result! {
     }
 }
 
-/// What keys are ordered by.
+/// The value by which keys are ordered.
 #[derive(Clone, Copy, Debug)]
 enum Rank {
     None,
@@ -128,7 +128,7 @@ impl Values {
     }
 }
 
-/// A sum divided by how many there are, rounded once or twice: the whole part is exact.
+/// A sum divided by a count, rounded once or twice; the whole part is exact.
 fn quotient(sum: i128, n: u64) -> Rank {
     if n == 0 {
         return Rank::None;
@@ -142,7 +142,7 @@ fn signed(n: u64) -> i64 {
 }
 
 impl Spec {
-    /// The number that a cell begins with; that below the lowest bound has the bound itself less one step.
+    /// The lower bound of a cell; the cell below the lowest bound has that bound less one step.
     fn bound(&self, cell: u32) -> i64 {
         let cell = cell as usize;
         match &self.function {
@@ -166,8 +166,7 @@ impl Spec {
         }
     }
 
-    /// The rows of a histogram as DTrace prints them: from the cell before the first that counts something to the one after
-    /// the last.
+    /// The rows of a histogram as DTrace prints them: from the cell before the first nonzero one to the cell after the last.
     fn rows(&self, cells: &[(u32, u64)]) -> Vec<(String, i64)> {
         let (Some((first, _)), Some((last, _))) = (cells.first(), cells.last()) else { return Vec::new() };
         let end = match &self.function {
@@ -232,7 +231,7 @@ impl Aggregated {
     }
 }
 
-/// Histograms that are drawn.
+/// Maximum number of histograms that are drawn.
 const DRAWN: usize = 8;
 
 impl ReportBody for Aggregated {
@@ -286,7 +285,7 @@ impl ReportBody for Aggregated {
 }
 
 impl Aggregated {
-    /// The keys as shares of a whole, where the first aggregation makes such.
+    /// The keys as shares of a whole, if the first aggregation is a count or a sum.
     fn shares(&self) -> Option<Vec<(String, u64)>> {
         let function = self.aggregations.first()?.function;
         if !matches!(function, "count" | "sum") || self.groups.len() < 2 {

@@ -1,4 +1,4 @@
-//! What is asked for: keys, aggregations, a condition, and which rows have all the columns that they name.
+//! The parsed request: keys, aggregations, a condition, and the rows that have all the columns they name.
 
 use super::calls;
 use quipu_expr::tree::ExprKind;
@@ -31,7 +31,7 @@ pub(super) enum Function {
 pub(super) struct Steps(pub(super) Linear);
 
 impl Steps {
-    /// The cell that counts a number. Unlike the kernel, it looks at all bits of it.
+    /// The cell of a number. Unlike the kernel, it takes all bits of the number into account.
     pub(super) fn cell(self, number: i128) -> u32 {
         let Steps(linear) = self;
         if number < i128::from(linear.base) {
@@ -52,7 +52,7 @@ pub(super) struct Spec {
     pub(super) name: String,
     pub(super) word: &'static str,
     pub(super) function: Function,
-    /// What is aggregated; `None` for rows.
+    /// The aggregated expression; `None` to count rows.
     pub(super) of: Option<Bound>,
     pub(super) is_float: bool,
 }
@@ -64,10 +64,10 @@ pub(super) struct KeySpec {
     pub(super) of: Bound,
 }
 
-/// Where rows come from.
+/// The source of the rows.
 #[derive(Clone, Debug)]
 pub(super) enum From {
-    /// Records; nothing in them is looked at.
+    /// Records, without any of their columns.
     Records,
     /// A table or lens.
     Rows(RowSource),
@@ -75,7 +75,7 @@ pub(super) enum From {
     Calls,
 }
 
-/// All that is asked for.
+/// The complete request.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) from: From,
@@ -84,7 +84,7 @@ pub(super) struct Plan {
     pub(super) condition: Option<String>,
     pub(super) keys: Vec<KeySpec>,
     pub(super) specs: Vec<Spec>,
-    /// Positions of records are looked at.
+    /// True if positions of records are used.
     pub(super) has_positions: bool,
     pub(super) reads: Reads,
     pub(super) top: usize,
@@ -136,7 +136,7 @@ impl Plan {
             From::Rows(rows) => rows.table.into_iter().collect(),
             From::Records | From::Calls => Vec::new(),
         };
-        // A piece does not know which records stand before it, nor in which call a thread is.
+        // A piece does not know the records before it, nor the call that a thread is in.
         let is_whole = has_positions || matches!(from, From::Calls);
         let order = if is_whole { Order::Shards } else { Order::Pieces };
         let top = options.length(&super::TOP);
@@ -154,7 +154,7 @@ impl Plan {
         })
     }
 
-    /// What the rows are called.
+    /// Name of the rows.
     pub(super) fn source_name(&self) -> String {
         match &self.from {
             From::Records => "records".to_owned(),
@@ -239,7 +239,7 @@ fn spec(source: &Source, named: &Named, schema: &Schema) -> Result<Spec> {
     Ok(Spec { name, word, function, of, is_float })
 }
 
-/// The limits are those of DTrace: a bound of 32 bits, a step and levels of 16.
+/// Checks the parameters against DTrace's limits: a bound of 32 bits, a step and levels of 16.
 fn steps(params: &[i128], text: &str) -> Result<Steps> {
     let wrong = |why: &str| Error::usage(format!("no histogram has these parameters: `{text}`: {why}"));
     let [low, high, step] = *params else { return Err(wrong("three are wanted")) };
@@ -271,7 +271,7 @@ fn bounds(params: &[i128], text: &str) -> Result<Arc<[i64]>> {
     }
 }
 
-/// The rows that have all these columns.
+/// Finds the rows that have all these columns.
 fn find(of: Option<&str>, wanted: &[(String, bool)], trace: &dyn Trace) -> Result<(From, Arc<Schema>)> {
     let has_calls = trace.columns().has(calls::NEEDED);
     if let Some(name) = of {
@@ -364,7 +364,7 @@ fn find(of: Option<&str>, wanted: &[(String, bool)], trace: &dyn Trace) -> Resul
     }
 }
 
-/// The column that a name means.
+/// The position of the column that a name refers to.
 fn column(schema: &Schema, name: &str, is_quoted: bool) -> Option<usize> {
     let caseless = || schema.fields.iter().position(|field| field.name.eq_ignore_ascii_case(name));
     schema.position(name).or_else(|| if is_quoted { None } else { caseless() })

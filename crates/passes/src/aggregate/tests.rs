@@ -1,4 +1,4 @@
-//! What `aggregate` promises, on traces of a few rows.
+//! Tests of `aggregate` on traces of a few rows.
 
 use super::*;
 use crate::sample::{assert_batches_do_not_show, assert_division_does_not_show, json, trace};
@@ -66,7 +66,7 @@ fn system_calls_are_rows_with_their_latency() {
             ("write".to_owned(), vec!["0".to_owned(), "1".to_owned(), "NULL".to_owned()]),
         ]
     );
-    // The same numbers as the tool that measures latencies.
+    // The same numbers as those of the tool that measures latencies.
     let cells = json!([{ "bound": 1, "count": 1 }, { "bound": 32, "count": 1 }]);
     assert_eq!(found["groups"][0]["values"][0]["cells"], cells);
     let other = json(&crate::syscalls::Syscalls, "", TEXT);
@@ -162,7 +162,7 @@ fn no_division_of_the_work_shows() {
     ] {
         assert_division_does_not_show(&Aggregate, options);
     }
-    // These need whole shards.
+    // These need complete shards.
     for options in ["by=number agg=count(),quantize(latency)", "of=accesses by=record%5 agg=sum(size)"] {
         assert_batches_do_not_show(&Aggregate, options, &quipu_testkit::MemoryTrace::random(5, 2, 1500));
     }
@@ -176,7 +176,7 @@ fn few_bytes_are_kept_for_a_key() {
     }
     let found = json(&Aggregate, "of=accesses by=addr agg=count(),quantize(size) top=1", &text);
     assert_eq!(found["keys"], 2000);
-    // A number, its place in the table at a load of a half, the key, a count, a histogram of one cell.
+    // A number, its slot in the table at a load of one half, the key, a count, a histogram of one cell.
     let table = 2 * (size_of::<(u64, u32)>() + 1);
     let key = size_of::<(u8, Box<[u8]>)>() + size_of::<u64>() + 40;
     assert!(2 * (table + key) <= 250, "twice, as vectors may have room for as many again");

@@ -1,11 +1,11 @@
-//! What the functions keep of each group, function by function: vectors by the number of the group.
+//! The state of each function for each group: vectors indexed by the number of the group.
 
 use super::exact::{Exact, Wide};
 use super::spec::{Function, Spec};
 use quipu_expr::{Data, Vector};
 use quipu_model::buckets::quantize_cell;
 
-/// Why a value cannot be taken in: what is said, at which row.
+/// The reason why a value cannot be aggregated, with its row.
 pub(super) struct Refused {
     pub(super) row: usize,
     pub(super) message: &'static str,
@@ -19,10 +19,10 @@ const CELLS: &str = "`quantize` takes numbers of 63 bits with a sign";
 #[derive(Clone, Debug)]
 pub(super) enum Values {
     Count(Vec<u64>),
-    /// Of `sum` and `avg`.
+    /// For `sum` and `avg`.
     Sums(Vec<Sum>),
     FloatSums(Vec<FloatSum>),
-    /// Of `min` and `max`; which of both, the function says.
+    /// For `min` and `max`; the function decides which.
     Extremes(Vec<Option<i128>>),
     FloatExtremes(Vec<Option<f64>>),
     Moments(Vec<Moments>),
@@ -56,7 +56,7 @@ pub(super) struct FloatMoments {
     squares: Exact,
 }
 
-/// Cells that count something, by number. Most keys have one: it takes no memory of its own.
+/// Nonzero cells, by number. Most keys have one, which is stored inline.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Histogram {
     first: (u32, u64),
@@ -81,7 +81,7 @@ impl Histogram {
         }
     }
 
-    /// The cells that count something, ascending.
+    /// The nonzero cells, ascending.
     pub(super) fn cells(&self) -> Vec<(u32, u64)> {
         let first = Some(self.first).filter(|(_, n)| *n > 0);
         let mut cells: Vec<(u32, u64)> = first.into_iter().chain(self.more.iter().copied()).collect();
@@ -95,7 +95,7 @@ impl Histogram {
 }
 
 impl Moments {
-    /// The deviation of all values from their mean.
+    /// The standard deviation of all values.
     pub(super) fn deviation(&self) -> Option<f64> {
         if self.n == 0 {
             return None;
@@ -118,14 +118,14 @@ impl FloatMoments {
     }
 }
 
-/// Calls `take` with each row that has a whole number; returns how many have none.
+/// Calls `take` with each row that has a whole number; returns the number of rows that have none.
 fn each_int(
     values: &Vector<'_>,
     groups: &[u32],
     mut take: impl FnMut(usize, i128) -> Result<(), &'static str>,
 ) -> Result<u64, Refused> {
     let refused = |row| move |message| Refused { row, message };
-    // PERF: sizes and addresses stand in one slice, without rows that lack a value.
+    // PERF: sizes and addresses are in one slice, without rows that lack a value.
     if let (Data::U64(cells), None) = (&values.data, &values.valid) {
         for (row, (cell, group)) in cells.iter().zip(groups).enumerate() {
             take(*group as usize, i128::from(*cell)).map_err(refused(row))?;
@@ -154,7 +154,7 @@ fn each_float(values: &Vector<'_>, groups: &[u32], mut take: impl FnMut(usize, f
 }
 
 impl Values {
-    /// None yet.
+    /// Empty values for an aggregation.
     pub(super) fn new(spec: &Spec) -> Values {
         match (&spec.function, spec.is_float) {
             (Function::Count, _) => Values::Count(Vec::new()),
@@ -170,7 +170,7 @@ impl Values {
         }
     }
 
-    /// Makes room for these groups.
+    /// Resizes to this number of groups.
     pub(super) fn resize(&mut self, n: usize) {
         match self {
             Values::Count(all) => all.resize(n, 0),
@@ -184,7 +184,7 @@ impl Values {
         }
     }
 
-    /// Takes in a value of each row, into its group; returns how many rows have none.
+    /// Aggregates a value of each row in its group; returns the number of rows without a value.
     pub(super) fn take(
         &mut self,
         spec: &Spec,
@@ -252,7 +252,7 @@ impl Values {
                     Ok(())
                 }),
                 Function::Llquantize(bounds) => each_int(values, groups, |group, number| {
-                    // Bounds are fewer than a million.
+                    // There are fewer than a million bounds.
                     let cell = bounds.partition_point(|bound| i128::from(*bound) <= number);
                     all[group].add(cell as u32, 1);
                     Ok(())
@@ -266,7 +266,7 @@ impl Values {
         }
     }
 
-    /// Adds what later records came to; `groups` has the group here for each of theirs.
+    /// Adds the values of later records; `groups` maps each of their groups to the group here.
     pub(super) fn merge(&mut self, later: Values, spec: &Spec, groups: &[u32]) -> Result<(), &'static str> {
         let is_max = matches!(spec.function, Function::Max);
         let of = |at: usize| groups[at] as usize;
@@ -329,7 +329,7 @@ impl Values {
     }
 }
 
-/// The larger or the smaller; a NaN counts as the largest.
+/// The larger or the smaller of two; a NaN counts as the largest.
 fn extreme(one: f64, other: f64, is_max: bool) -> f64 {
     let is_first = one.total_cmp(&other).is_ge() == is_max;
     if is_first { one } else { other }

@@ -1,4 +1,4 @@
-//! Which branches a guess from their place alone misses most.
+//! Branches that a prediction from their site alone mispredicts most.
 
 use crate::filtered::Filtered;
 use crate::tally::top_by;
@@ -41,14 +41,14 @@ result! {
 }
 
 impl Unpredictable {
-    /// Out of the counts of each (site, outcome); outcome 1 of conditional branches is "taken".
+    /// Computes the result from the counts of each (site, outcome); outcome 1 of conditional branches is "taken".
     pub(super) fn new(
         counts: impl IntoIterator<Item = ((u64, u64), u64)>,
         top: usize,
         is_conditional: bool,
     ) -> Unpredictable {
         let mut counts: Vec<((u64, u64), u64)> = counts.into_iter().collect();
-        // Sums of floating-point numbers depend on their order: of sites by address, in a site by count.
+        // Sums of floating-point numbers depend on their order: sites are ordered by address, outcomes of a site by count.
         counts.sort_unstable_by_key(|&((pc, outcome), count)| (pc, count, outcome));
         let sites: Vec<UnpredictableSite> = counts
             .chunk_by(|a, b| a.0.0 == b.0.0)
@@ -58,7 +58,7 @@ impl Unpredictable {
         Unpredictable {
             sites: sites.len() as u64,
             bits: sites.iter().map(|site| site.bits).sum(),
-            // Bits are positive, so their representation orders as they do.
+            // Bits are positive, so their representation has the same order.
             top: top_by(sites, top, |site| (Reverse(site.bits.to_bits()), site.pc)),
         }
     }
@@ -85,7 +85,7 @@ impl Unpredictable {
     }
 }
 
-/// What the counts of one site's outcomes, in ascending order, amount to.
+/// The result for one site from the counts of its outcomes, in ascending order.
 fn site(outcomes: &[((u64, u64), u64)], is_conditional: bool) -> UnpredictableSite {
     let executed: u64 = outcomes.iter().map(|(_, count)| count).sum();
     let of = |wanted| outcomes.iter().filter(|((_, outcome), _)| *outcome == wanted).map(|(_, n)| n).sum();

@@ -130,15 +130,15 @@ result! {
 const N_CLASSES: usize = InstrClass::ALL.len();
 const N_TAKEN: usize = Taken::ALL.len();
 
-/// The analysis at work.
+/// The pass.
 #[derive(Clone, Default)]
 struct Counts {
     top: u64,
     /// Fetched instructions by class and outcome.
     by: [[u64; N_TAKEN]; N_CLASSES],
-    /// Rows that are no fetches.
+    /// Rows that are not fetches.
     no_fetch: u64,
-    /// (site, outcome) of conditional jumps of a known outcome.
+    /// (site, outcome) of conditional jumps with a known outcome.
     outcomes: Tally<(u64, u64)>,
     /// (site, target) of indirect jumps and calls.
     computed: Tally<(u64, u64)>,
@@ -290,7 +290,7 @@ impl Answer for BranchCounts {
 }
 
 impl BranchCounts {
-    /// A count as a share of the instructions; alone where there are none.
+    /// A count as a share of the instructions; only the count if there are none.
     fn of_instructions(&self, count: u64, of: String) -> Vec<Cell> {
         match self.instructions {
             0 => vec![Cell::Count(count)],
@@ -298,7 +298,7 @@ impl BranchCounts {
         }
     }
 
-    /// How many conditional branches were taken, of those whose outcome the trace has.
+    /// The conditional branches that were taken, of those with an outcome in the trace.
     fn taken(&self) -> Option<(String, Vec<Cell>)> {
         let outcomes = &self.conditional;
         let known = outcomes.taken + outcomes.not_taken;

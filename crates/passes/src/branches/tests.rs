@@ -1,4 +1,4 @@
-//! What `branches` promises, on traces of a few rows.
+//! Tests of `branches` on traces of a few rows.
 
 use super::*;
 use crate::sample::{assert_division_does_not_show, json, report_of, trace};
@@ -51,7 +51,7 @@ fn a_site_has_its_distinct_targets() {
     assert_eq!(counts["return_sites"]["sites"], 2);
 }
 
-/// This many executions of each outcome.
+/// Text of a trace with this many executions of each outcome.
 fn site_text(pc: u64, class: &str, outcomes: &[(&str, usize)]) -> String {
     outcomes.iter().map(|(outcome, n)| format!("instr {pc} 2 {class} {outcome}\n").repeat(*n)).collect()
 }

@@ -131,7 +131,7 @@ impl Part for BySet {
     }
 }
 
-/// How many sets a brief document lists.
+/// Number of sets in a brief document.
 const BRIEF_ROWS: usize = 8;
 
 impl Answer for CategorySets {

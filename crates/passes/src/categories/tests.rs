@@ -1,4 +1,4 @@
-//! What `categories` promises, on traces of a few rows.
+//! Tests of `categories` on traces of a few rows.
 
 use super::*;
 use crate::sample::{assert_division_does_not_show, json, report_of, trace};

@@ -63,7 +63,7 @@ static INFO: ToolInfo = ToolInfo {
     in_report: true,
 };
 
-/// How many calls of each thread to list.
+/// Option: number of calls to list for each thread.
 const TREE: OptionSpec =
     OptionSpec::new("tree", Kind::Count, "100", "how many calls of each thread to list, as a tree");
 
@@ -86,9 +86,9 @@ impl Tool for Functions {
     }
 }
 
-/// Where ids of system calls begin: their number is what lies above.
+/// The first id of system calls: ids from here on are this base plus the number of a system call.
 const SYSCALL_BASE_64: u64 = 0x1_0000_0000;
-/// The same in traces of 32-bit programs.
+/// The same for traces of 32-bit programs.
 const SYSCALL_BASE_32: u64 = 0x1_0000;
 
 result! {
@@ -155,7 +155,7 @@ result! {
     }
 }
 
-/// What is called.
+/// Kinds of callees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CalleeKind {
     /// A function of the program.
@@ -165,7 +165,7 @@ pub enum CalleeKind {
 }
 
 impl CalleeKind {
-    /// Its name in results.
+    /// The name of the kind in results.
     pub fn name(self) -> &'static str {
         match self {
             CalleeKind::Function => "function",
@@ -176,11 +176,11 @@ impl CalleeKind {
 
 quipu_model::result_names!(CalleeKind);
 
-/// What the trace says of its functions.
+/// Names and properties of the trace's functions.
 struct Names {
     arch: Option<Arch>,
     syscall_base: u64,
-    /// By workload and id.
+    /// Names by workload and id.
     names: Map<(u16, u64), Vec<String>>,
     noret: Vec<(u16, u64)>,
 }
@@ -204,12 +204,13 @@ impl Names {
         self.noret.contains(&function)
     }
 
-    /// The number, if this is a system call. Ids of functions may be their addresses, which are farther away.
+    /// The number of the system call, if the id is one. Ids of functions may be their addresses, which are farther away.
     fn syscall(&self, id: u64) -> Option<u64> {
         id.checked_sub(self.syscall_base).filter(|number| *number < SYSCALL_BASE_64)
     }
 
-    /// The name to show: the first of the aliases, or what is known of it, after the workload if it is not of the first.
+    /// The name to show: the first of the aliases, or a description by id, with the workload in front if it is not the
+    /// first.
     fn label(&self, function: (u16, u64)) -> String {
         match function {
             (0, _) => self.bare_label(function),
@@ -287,14 +288,14 @@ impl Counts {
 struct Edges {
     names: Arc<Names>,
     whole: Counts,
-    /// Each thread's counts; none unless asked for, and then `whole` stays empty.
+    /// Each thread's counts; `None` unless requested. If it is `Some`, `whole` stays empty.
     threads: Option<Keyed<ThreadId, Counts>>,
     tree: Tree,
-    /// System calls by number; none if the trace does not carry them.
+    /// Number of system calls; `None` if the trace does not record them.
     syscalls: Option<u64>,
-    /// Names that stand in the trace itself, by id.
+    /// Names that are defined in the trace itself, by id.
     defined: Map<u64, String>,
-    /// How many types of the current read were looked at for them.
+    /// Number of types of the current read that were searched for such names.
     n_types: usize,
 }
 
@@ -311,7 +312,7 @@ impl Edges {
         }
     }
 
-    /// Learns the names of functions that the batch is the first to know.
+    /// Records the names of functions that this batch defines.
     fn learn(&mut self, types: &Types) {
         for ty in types.as_slice().get(self.n_types..).unwrap_or(&[]) {
             if let Type::Function(function) = &**ty {

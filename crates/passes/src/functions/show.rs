@@ -1,4 +1,4 @@
-//! Functions as people see them.
+//! Functions as text and tables.
 
 use super::{CalleeKind, FunctionCount, FunctionCounts, ListedThread};
 use crate::number::grouped;
@@ -6,10 +6,10 @@ use quipu_model::ReportBody;
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::pass::Detail;
 
-/// How many rows a brief document shows.
+/// Number of rows in a brief document.
 const BRIEF_ROWS: usize = 6;
 
-/// Deeper calls are not indented any further.
+/// Deeper calls are not indented further.
 const MAX_INDENT: u64 = 24;
 
 impl ReportBody for FunctionCounts {
@@ -35,7 +35,7 @@ impl ReportBody for FunctionCounts {
 }
 
 impl FunctionCounts {
-    /// What to say where no call is traced with its values.
+    /// The sentence for a trace without calls that are traced with their values.
     fn nothing(&self) -> String {
         match self.syscalls {
             None => "No call of a traced function occurs, and no system call whose arguments are traced."
@@ -48,7 +48,7 @@ impl FunctionCounts {
         }
     }
 
-    /// How many system calls are missing from the list, in a sentence.
+    /// A sentence about the system calls that are missing from the list.
     fn untraced(&self) -> Option<String> {
         let traced = self.functions.iter().filter(|function| function.kind == CalleeKind::Syscall);
         let traced: u64 = traced.map(|function| function.calls).sum();
@@ -64,7 +64,7 @@ impl FunctionCounts {
     }
 }
 
-/// How often functions were entered and left; in a brief document the first of those that were.
+/// Entries and returns of functions; a brief document has the first of those that occurred.
 fn summary(title: String, functions: &[FunctionCount], detail: Detail) -> Grid {
     let is_shown =
         |function: &&FunctionCount| detail == Detail::Full || function.calls + function.returns > 0;

@@ -1,4 +1,4 @@
-//! What `functions` promises, on traces of a few rows.
+//! Tests of `functions` on traces of a few rows.
 
 use super::*;
 use crate::sample::{assert_division_does_not_show, assert_division_of_does_not_show, report_of, trace};
@@ -91,7 +91,7 @@ fn a_thread_has_the_functions_that_it_calls_with_their_names() {
     let expected =
         [(7, vec![("fib", 1, 1)]), (8, vec![("fib", 1, 0), ("function 3", 1, 0)]), (9, Vec::new())];
     assert_eq!(threads.collect::<Vec<_>>(), expected);
-    // A thread that calls nothing has no list.
+    // A thread without calls has no list.
     let titles: Vec<_> = report
         .document(Detail::Brief)
         .blocks
@@ -145,7 +145,7 @@ fn system_calls_without_arguments_are_said_in_true_sentences() {
     assert_eq!(said(17, 17), "");
 }
 
-/// Depth, function, result of each listed call.
+/// Depth, function and result of each listed call.
 fn tree(options: &str, trace: &quipu_testkit::MemoryTrace) -> (Vec<(u64, u64, Option<u64>)>, u64) {
     let report = report_of(&Functions, options, trace);
     let counts = report.as_any().downcast_ref::<FunctionCounts>().unwrap();

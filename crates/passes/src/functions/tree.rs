@@ -1,8 +1,8 @@
 //! The first calls of each thread, in order, with their depth: a call tree as a list.
 //!
-//! Parts of a trace are read apart and joined later, so a part keeps its first edges as they are, and depths are known at
-//! the end only. Once enough calls are listed, further ones are only counted; what still matters of them is how deep
-//! they are, so that the returns of listed calls are recognised.
+//! Parts of a trace are read independently and merged later, so a part keeps its first edges unchanged, and depths are only
+//! known at the end. Once enough calls are listed, further ones are only counted; their depth is still tracked, so that the
+//! returns of listed calls are recognised.
 
 use super::{Listed, ListedThread, Names};
 use crate::keyed::Keyed;
@@ -11,7 +11,7 @@ use quipu_model::lens::CallEdge;
 use quipu_model::lens::Calls;
 use std::sync::Arc;
 
-/// An entry into a function, or the leaving of it.
+/// An entry into a function, or a return from it.
 #[derive(Clone, Debug)]
 struct Edge {
     function: u64,
@@ -26,24 +26,24 @@ struct Edge {
 /// The edges of one thread in one shard.
 #[derive(Clone, Debug, Default)]
 struct Thread {
-    /// Whose functions it calls.
+    /// The workload whose functions it calls.
     workload: u16,
     edges: Vec<Edge>,
-    /// How many of them are entries.
+    /// Number of entries among them.
     listed: u64,
     /// Entries that are not listed.
     more: u64,
-    /// How many of these have not returned.
+    /// Number of these that have not returned.
     depth: u64,
 }
 
-/// The call tree of a trace in the making.
+/// The call tree of a trace, as far as it was read.
 #[derive(Clone)]
 pub(super) struct Tree {
     names: Arc<Names>,
-    /// How many calls of each thread to list.
+    /// Maximum number of calls to list for each thread.
     most: u64,
-    /// By shard and thread.
+    /// State by shard and thread.
     threads: Keyed<(u32, ThreadId), Thread>,
 }
 
@@ -52,12 +52,12 @@ impl Tree {
         Tree { names, most, threads: Keyed::default() }
     }
 
-    /// An empty one with the same options.
+    /// An empty tree with the same options.
     pub(super) fn fork(&self) -> Tree {
         Tree::new(Arc::clone(&self.names), self.most)
     }
 
-    /// Takes in the calls of a batch that begins after record `first_record` of a shard.
+    /// Adds the calls of a batch that begins after record `first_record` of a shard.
     pub(super) fn consume(&mut self, calls: &Calls, shard: u32, thread: ThreadId, first_record: u64) {
         if self.most == 0 || calls.is_empty() {
             return;
@@ -72,7 +72,7 @@ impl Tree {
             part.edges.push(Edge {
                 function,
                 edge,
-                // The row stands at the record after the call's values.
+                // The row is at the record after the call's values.
                 record: first_record + u64::from(calls.at[row]),
                 return_to: calls.return_to[row],
                 result: calls.result.get(row),
@@ -81,7 +81,7 @@ impl Tree {
         }
     }
 
-    /// Appends what was read right after this.
+    /// Appends the edges that were read right after these.
     pub(super) fn merge(&mut self, later: Tree) {
         let (most, names) = (self.most, Arc::clone(&self.names));
         self.threads.merge(later.threads, |thread, later| {
@@ -112,7 +112,7 @@ impl Tree {
 }
 
 impl Thread {
-    /// Counts an edge, and says whether it belongs on the list.
+    /// Counts an edge, and returns whether it belongs on the list.
     fn wants(&mut self, edge: CallEdge, most: u64, is_noret: bool) -> bool {
         match edge {
             CallEdge::Enter if self.listed < most => {
@@ -121,7 +121,7 @@ impl Thread {
             }
             CallEdge::Enter => {
                 self.more += 1;
-                // A function that never returns leaves no trace of its end.
+                // A function that never returns has no record of its end.
                 self.depth += u64::from(!is_noret);
                 false
             }
@@ -129,13 +129,13 @@ impl Thread {
                 self.depth -= 1;
                 false
             }
-            // Returns from nowhere are damage; a list of nothing else has an end, too.
+            // Returns without an entry are damage; a list of only such edges is limited, too.
             CallEdge::Leave => (self.edges.len() as u64) < most.saturating_mul(3),
         }
     }
 }
 
-/// Gives entries their depths, and their results where they return.
+/// Assigns depths to entries, and results to those that return.
 fn listed(edges: Vec<Edge>, workload: u16, names: &Names) -> Vec<Listed> {
     let mut calls: Vec<Listed> = Vec::new();
     let mut open: Vec<usize> = Vec::new();
@@ -157,7 +157,7 @@ fn listed(edges: Vec<Edge>, workload: u16, names: &Names) -> Vec<Listed> {
                 });
             }
             CallEdge::Leave => {
-                // What was entered and not left before its caller is: a jump out of it, or a lost return.
+                // Calls that were entered and not left before their caller: jumps out of them, or lost returns.
                 let matching = open.iter().rposition(|&call| calls[call].function == edge.function);
                 if let Some(position) = matching {
                     calls[open[position]].result = edge.result;

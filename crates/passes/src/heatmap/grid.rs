@@ -1,20 +1,20 @@
-//! Counts by address and time in a small grid that grows coarser as more is touched.
+//! Counts by address and time in a small grid that becomes coarser as more addresses are touched.
 //!
-//! Rows are aligned blocks of addresses of 2^k bytes, and only blocks that were touched have one. Memory is used in
-//! few places far apart (code, heap, stacks), so each place has a `k` of its own: the address space is divided into
-//! aligned *regions*, all of one size, and each region has an even part of the rows.
+//! Rows are aligned blocks of addresses of 2^k bytes, and only touched blocks have one. Programs use memory in a few distant
+//! places (code, heap, stacks), so each place has its own `k`: the address space is divided into aligned *regions* of one
+//! size, and each region has an equal part of the rows.
 //!
-//! Both sizes follow from the set of addresses touched, not from the order in which they were met: the size of a region is
-//! the smallest with which at most [`MAX_REGIONS`] regions are touched, and `k` is the smallest with which a region
-//! needs no more than its part of the rows. Touching more only ever makes either larger. So grids of parts of a trace can
-//! be merged into exactly the grid of the whole.
+//! Both sizes follow from the set of touched addresses, not from their order: the size of a region is the smallest with
+//! which at most [`MAX_REGIONS`] regions are touched, and `k` is the smallest with which a region needs no more than its
+//! part of the rows. Further accesses can only increase either. So grids of parts of a trace can be merged to exactly the
+//! grid of the whole.
 
 use crate::axis::{Axis, Remap};
 
-/// The most columns.
+/// Maximum number of columns.
 pub(super) const COLUMNS: usize = 128;
 
-/// The most rows, and the most regions. Each region may have at least [`MIN_PART`] rows.
+/// Maximum number of rows, and of regions. Each region may have at least [`MIN_PART`] rows.
 const MAX_ROWS: usize = 256;
 const MAX_REGIONS: usize = 32;
 const MIN_PART: usize = MAX_ROWS / MAX_REGIONS;
@@ -23,22 +23,22 @@ const MIN_PART: usize = MAX_ROWS / MAX_REGIONS;
 const MIN_BLOCK: u32 = 6;
 const MIN_REGION: u32 = 20;
 
-/// Slots that remember the rows of lines met last.
+/// Slots that cache the rows of the latest lines.
 const SLOTS: usize = 2048;
 
-/// The sorts of accesses: fetches; reads; writes.
+/// Kinds of accesses: fetches, reads and writes.
 pub(super) const FETCHES: usize = 0;
 pub(super) const READS: usize = 1;
 pub(super) const WRITES: usize = 2;
 
-/// A block of addresses and what happened there.
+/// A block of addresses with its counts.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     /// The first address, a multiple of the block's size.
     pub(super) start: u64,
     /// The block's size, as a power of two.
     pub(super) block: u32,
-    /// Accesses of each sort.
+    /// Accesses of each kind.
     pub(super) sorts: [u64; 3],
     /// Accesses in each column.
     pub(super) cells: Box<[u64; COLUMNS]>,
@@ -55,7 +55,7 @@ impl Row {
     }
 }
 
-/// `addr` without its lowest `bits`.
+/// `addr` with its lowest `bits` cleared.
 fn floor(addr: u64, bits: u32) -> u64 {
     addr.checked_shr(bits).map_or(0, |block| block << bits)
 }
@@ -71,7 +71,7 @@ struct Slot {
 #[derive(Clone, Debug)]
 pub(super) struct Grid {
     axis: Axis,
-    /// The column that accesses go to now.
+    /// The column of current accesses.
     now: usize,
     rows: Vec<Row>,
     /// Indexes of `rows` by ascending address.
@@ -104,12 +104,12 @@ impl Grid {
         }
     }
 
-    /// Says that accesses from here on happen at `position`, which must be covered.
+    /// Sets the position of the following accesses, which must be covered.
     pub(super) fn go_to(&mut self, position: u64) {
         self.now = self.axis.index(position) & (COLUMNS - 1);
     }
 
-    /// True if both positions fall into one column.
+    /// True if both positions are in one column.
     pub(super) fn is_one_column(&self, first: u64, last: u64) -> bool {
         self.axis.index(first) == self.axis.index(last)
     }
@@ -118,7 +118,7 @@ impl Grid {
         self.axis
     }
 
-    /// Counts an access now.
+    /// Counts an access at the current position.
     #[inline]
     pub(super) fn touch(&mut self, addr: u64, sort: usize) {
         let line = addr >> MIN_BLOCK;
@@ -129,7 +129,7 @@ impl Grid {
         row.sorts[sort] += 1;
     }
 
-    /// The row of an address, made if there is none, and remembered.
+    /// The row of an address, which is created if it is missing, and cached.
     /// PERF: out of line, so that the slots above fit into the loop over accesses; bench `heatmap`.
     #[inline(never)]
     fn find(&mut self, addr: u64) -> u32 {
@@ -137,7 +137,7 @@ impl Grid {
             Some(row) => row,
             None => {
                 self.insert(addr);
-                // Whatever the insertion did to other rows, this one is there now.
+                // Whatever the insertion did to other rows, this one exists now.
                 self.known(addr).unwrap_or_default()
             }
         };
@@ -156,7 +156,7 @@ impl Grid {
     fn insert(&mut self, addr: u64) {
         let region = floor(addr, self.region);
         let n_before = self.order.partition_point(|&row| self.rows[row as usize].start <= addr);
-        // All rows of a region have blocks of one size, so a neighbour in the region says it.
+        // All rows of a region have blocks of one size, so a neighbour in the region has it.
         let neighbours = [n_before.checked_sub(1), Some(n_before)].into_iter().flatten();
         let block = neighbours
             .filter_map(|place| self.order.get(place))
@@ -170,7 +170,7 @@ impl Grid {
         }
     }
 
-    /// Lengths of the runs of rows that lie in one region.
+    /// Lengths of the runs of rows in one region.
     fn regions(&self) -> impl Iterator<Item = usize> {
         let region = |row: &u32| floor(self.rows[*row as usize].start, self.region);
         self.order.chunk_by(move |a, b| region(a) == region(b)).map(<[u32]>::len)
@@ -182,7 +182,7 @@ impl Grid {
         n_regions <= MAX_REGIONS && self.regions().all(|n_rows| n_rows <= part)
     }
 
-    /// Makes regions and blocks as large as they must be.
+    /// Enlarges regions and blocks to the required sizes.
     fn settle(&mut self) {
         let mut rows = std::mem::take(&mut self.rows);
         rows.sort_by_key(|row| row.start);
@@ -237,9 +237,9 @@ impl Grid {
     }
 }
 
-/// How many rows each region may have.
+/// Maximum number of rows of each region.
 fn part(n_regions: usize, region: u32) -> usize {
-    // Once regions had to grow, there are as many as may be, or were.
+    // Once regions had to grow, their number is, or was, at the maximum.
     if region == MIN_REGION { MAX_ROWS / n_regions.clamp(1, MAX_REGIONS) } else { MIN_PART }
 }
 
@@ -264,7 +264,7 @@ mod tests {
         grid
     }
 
-    /// Starts, sizes and counts.
+    /// Start, block size and count of each row.
     fn shape(grid: Grid) -> Vec<(u64, u32, u64)> {
         grid.into_rows().iter().map(|row| (row.start, row.block, row.cells[0])).collect()
     }

@@ -92,8 +92,8 @@ result! {
     }
 }
 
-/// The sort of an access, or more than any for those that do not count. PERF: looked up rather than matched, since
-/// fetches and data alternate in no pattern that a branch predictor learns; bench `heatmap`.
+/// The kind of an access, or `u8::MAX` for one that is not counted. PERF: looked up rather than matched, since fetches and
+/// data alternate in no pattern that a branch predictor learns; bench `heatmap`.
 const SORTS: [u8; AccessKind::ALL.len()] = {
     let mut sorts = [u8::MAX; AccessKind::ALL.len()];
     sorts[AccessKind::Fetch as usize] = FETCHES as u8;
@@ -183,22 +183,22 @@ impl Pass for Heat {
 }
 
 impl AddressRow {
-    /// Accesses of all sorts.
+    /// Accesses of all kinds.
     pub fn accesses(&self) -> u64 {
         self.fetches + self.reads + self.writes
     }
 
-    /// The last address.
+    /// The last address of the block.
     fn last(&self) -> u64 {
         self.addr | (self.bytes - 1)
     }
 }
 
-/// Rows belong to one band unless there are more than this many bytes, and this many blocks, between them.
+/// Rows belong to one band unless the gap between them exceeds both this many bytes and this many blocks.
 const MIN_GAP_BYTES: u64 = 64 << 10;
 const MIN_GAP_BLOCKS: u64 = 16;
 
-/// A document has at most this many bands.
+/// Maximum number of bands in a document.
 const MAX_BANDS: usize = 24;
 
 impl ReportBody for AddressHeat {
@@ -224,7 +224,7 @@ impl ReportBody for AddressHeat {
 }
 
 impl AddressHeat {
-    /// The rows in groups of neighbours: divided at the widest gaps.
+    /// The rows in groups of neighbours, divided at the widest gaps.
     fn bands(&self) -> Vec<&[AddressRow]> {
         let gap = |i: usize| self.rows[i].addr - self.rows[i - 1].last() - 1;
         let is_wide = |i: &usize| {
@@ -241,7 +241,7 @@ impl AddressHeat {
     }
 }
 
-/// A band of one row at least.
+/// A band of at least one row.
 fn band(rows: &[AddressRow]) -> HeatBand {
     let row = |row: &AddressRow| HeatRow {
         name: format!("{:#x}, {}", row.addr, bytes(row.bytes)),

@@ -1,4 +1,4 @@
-//! What `heatmap` promises, on traces of a few rows.
+//! Tests of `heatmap` on traces of a few rows.
 
 use super::*;
 use crate::sample::{assert_division_of_does_not_show, json, report, report_of, trace};

@@ -93,14 +93,14 @@ result! {
     }
 }
 
-/// The analysis at work.
+/// The pass.
 #[derive(Clone)]
 struct Touches {
     lines: Lines,
     top: u64,
-    /// Touches of each line: instruction side, data side.
+    /// Touches of each line, on the instruction side and on the data side.
     sides: [Tally<u64>; 2],
-    /// Those of the lines of large accesses, which are not among the former.
+    /// Touches of the lines of large accesses, which are not in `sides`.
     wide: [Spans<u64>; 2],
 }
 
@@ -138,7 +138,7 @@ impl Part for Touches {
                 sum.saturating_add((last - first + 1).saturating_mul(count))
             });
             let unique_lines = counts.len() as u64 + wide.n_numbers();
-            // All lines of a run have one count, so that only its first ones can be among those listed.
+            // All lines of a run have the same count, so only its first ones can be among those listed.
             let wide =
                 wide.iter().flat_map(|(first, last, n)| (first..=last).take(top).map(move |line| (line, n)));
             let busiest = tally::top_by(counts.into_iter().chain(wide).collect(), top, |&(line, count)| {
@@ -159,7 +159,7 @@ impl Part for Touches {
     }
 }
 
-/// Counts each of the lines of a large access.
+/// Adds `count` to each of the lines of a large access.
 #[cold]
 fn add_all(lines: &mut Spans<u64>, first: u64, last: u64, count: u64) {
     lines.change(first, last, |known| known.unwrap_or(0) + count);

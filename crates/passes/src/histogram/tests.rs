@@ -1,4 +1,4 @@
-//! What `histogram` promises, on traces of a few rows.
+//! Tests of `histogram` on traces of a few rows.
 
 use super::*;
 use crate::PerThread;

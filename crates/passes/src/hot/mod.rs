@@ -184,7 +184,7 @@ fn add_all(lines: &mut Spans<(u64, u64)>, first: u64, last: u64, (reads, writes)
     });
 }
 
-/// The uses of a run of lines, each with as many, page by page: an address in the page, reads, writes.
+/// Splits a run of lines with equal counts by page: an address in the page, its reads and its writes.
 fn in_pages(
     lines: Lines,
     pages: Lines,
@@ -200,20 +200,20 @@ fn in_pages(
     })
 }
 
-/// The analysis at work.
+/// The pass.
 #[derive(Clone)]
 struct Heat {
     options: Setup,
-    /// Executions in the reads of this very pass.
+    /// Executions in the reads of this pass itself.
     open: PerCode<Code>,
-    /// Executions in passes merged into this one.
+    /// Executions in passes that were merged into this one.
     codes: Map<Code, u64>,
     /// Executions of instructions without encoding, by address and length.
     pcs: Tally<(u64, u64)>,
     flow: Flow,
     reads: Tally<u64>,
     writes: Tally<u64>,
-    /// Reads and writes of the lines of large accesses, which are not among those above.
+    /// Reads and writes of the lines of large accesses, which are not in `reads` and `writes`.
     wide: Spans<(u64, u64)>,
 }
 
@@ -290,7 +290,7 @@ impl Part for Heat {
         self.settle();
         let Setup { top, lines, pages, syntax, arch, has_classes, .. } = self.options;
         let without = self.pcs.into_map().into_iter();
-        // Lengths are of 16 bits in every row.
+        // Lengths have 16 bits in every row.
         let without = without.map(|((pc, size), count)| (Code::new(pc, size as u16, &[]), count));
         let executed: Vec<(Code, u64)> = self.codes.into_iter().chain(without).collect();
         let n_executed = executed.iter().map(|(_, count)| count).sum();
@@ -317,7 +317,7 @@ impl Part for Heat {
             sum.saturating_add((last - first + 1).saturating_mul(reads + writes))
         });
         let distinct_lines = used.len() as u64 + self.wide.n_numbers();
-        // All lines of a run are used as often, so that only its first ones can be among those listed.
+        // All lines of a run are used equally often, so only its first ones can be among those listed.
         let wide = self
             .wide
             .iter()
@@ -365,7 +365,7 @@ fn text_of(decoder: Option<&mut Decoder>, code: &Code) -> Option<String> {
     Some(text.trim_end().to_owned())
 }
 
-/// How many rows of each list a brief document shows.
+/// Number of rows of each list in a brief document.
 const BRIEF_ROWS: usize = 5;
 
 impl Answer for Hottest {

@@ -1,7 +1,7 @@
-//! Where the hot instructions and lines lie: basic blocks, functions and pages.
+//! The places of hot instructions and lines: basic blocks, functions and pages.
 //!
-//! All of it follows from counts of single addresses, when these are complete. So it costs little while the trace is read, and no
-//! border between pieces of the trace can show.
+//! Everything is derived from complete counts of single addresses. So it costs little while the trace is read, and the
+//! borders between pieces of the trace have no effect.
 
 use crate::filtered::Filtered;
 use crate::lines::Lines;
@@ -15,7 +15,7 @@ use quipu_model::result::Hex;
 use quipu_model::{Batch, Code};
 use std::cmp::Reverse;
 
-/// How far after the place that is called an instruction may stand and still count as the function's: 1 MiB.
+/// Maximum distance of an instruction from the called address to count as part of the function: 1 MiB.
 const MAX_FUNCTION_BYTES: u64 = 1 << 20;
 
 result! {
@@ -72,16 +72,16 @@ result! {
     }
 }
 
-/// What is counted of control flow, beside executions.
+/// Counts of control flow, besides executions.
 #[derive(Clone, Default)]
 pub(super) struct Flow {
     /// Addresses of branches of any sort.
     branches: Tally<u64>,
     /// Further iterations of string loops, by address.
     iterations: Tally<u64>,
-    /// Calls by the address that is called.
+    /// Number of calls by called address.
     callees: Tally<u64>,
-    /// Calls whose targets the trace does not have, by the call's own address.
+    /// Calls whose targets are not in the trace, by the call's own address.
     unknown: Tally<u64>,
 }
 
@@ -90,7 +90,7 @@ struct Spot {
     pc: u64,
     bytes: u64,
     executed: u64,
-    /// Without further iterations of string loops.
+    /// Executions without further iterations of string loops.
     fetched: u64,
     is_branch: bool,
 }
@@ -123,7 +123,7 @@ impl Flow {
         self.unknown.merge(later.unknown);
     }
 
-    /// Blocks and functions out of all executions.
+    /// Derives blocks and functions from all executions.
     pub(super) fn finish(
         self,
         executed: &[(Code, u64)],
@@ -147,14 +147,14 @@ impl Flow {
     }
 }
 
-/// Adds calls whose target stands in the instruction; returns all callees and how many calls remain.
+/// Adds calls whose target is encoded in the instruction; returns all callees and the number of calls that remain.
 fn resolve(
     mut callees: Map<u64, u64>,
     mut unknown: Map<u64, u64>,
     executed: &[(Code, u64)],
     mut decoder: Option<&mut Decoder>,
 ) -> (Map<u64, u64>, u64) {
-    // Where bytes changed, the call is looked for in all of them; the order must not depend on how the work was divided.
+    // If the bytes changed, the call is searched for in all versions; the order must not depend on how the work was divided.
     let mut codes: Vec<&Code> =
         executed.iter().map(|(code, _)| code).filter(|code| unknown.contains_key(&code.pc)).collect();
     codes.sort_unstable_by_key(|code| (code.pc, code.bytes()));
@@ -206,7 +206,7 @@ fn blocks(spots: &[Spot], n_executed: u64) -> Vec<HotBlock> {
     spots.chunk_by(is_one).filter_map(block).collect()
 }
 
-/// All functions, and the executed instructions that belong to none.
+/// All functions, and the number of executed instructions that belong to none.
 fn functions(spots: &[Spot], callees: Map<u64, u64>, n_executed: u64) -> (Vec<HotFunction>, u64) {
     let mut functions: Vec<HotFunction> =
         callees.into_iter().map(|(pc, calls)| HotFunction { pc, calls, executed: 0, share: 0.0 }).collect();
@@ -230,7 +230,7 @@ fn functions(spots: &[Spot], callees: Map<u64, u64>, n_executed: u64) -> (Vec<Ho
     (functions, outside)
 }
 
-/// All pages, out of executions and of the reads and writes of each line.
+/// All pages, from executions and from the reads and writes of each line.
 pub(super) fn pages(
     executed: &[(Code, u64)],
     lines: impl Iterator<Item = (u64, u64, u64)>,
@@ -257,14 +257,14 @@ pub(super) fn pages(
 }
 
 impl HotPage {
-    /// Everything that happened in it.
+    /// Executed instructions, reads and writes of the page.
     pub(super) fn uses(&self) -> u64 {
         self.executed + self.reads + self.writes
     }
 }
 
 impl HotCode {
-    /// Both lists for people.
+    /// Both lists as tables.
     pub(super) fn blocks(&self, executed: u64, filtered: Filtered) -> [Block; 2] {
         let block = |block: &HotBlock| {
             vec![

@@ -1,4 +1,4 @@
-//! What `hot` promises, on traces of a few rows.
+//! Tests of `hot` on traces of a few rows.
 
 use super::*;
 use crate::sample::{assert_division_does_not_show, json, report_of, trace};
@@ -73,7 +73,7 @@ fn an_unknown_syntax_is_refused() {
     );
 }
 
-/// A loop of two blocks that calls 0x40 by its bytes and 0x60 by what the trace says; a string loop stands in 0x40.
+/// A loop of two blocks that calls 0x40, known from the encoding, and 0x60, known from the trace; 0x40 has a string loop.
 const FLOW: &str = "
     instr 0x10 1 =90
     instr 0x11 5 direct-call taken =e82a000000
@@ -114,7 +114,7 @@ fn blocks_end_with_branches_and_where_control_enters() {
     ];
     assert_eq!(blocks, expected);
     assert_eq!(hottest["distinct_blocks"], 5);
-    // A jump into a run of adjacent instructions: the place is fetched more often than the one before.
+    // A jump into a run of adjacent instructions: the target is fetched more often than the one before.
     let entered = json(&Hot, "", "instr 0x10 1\ninstr 0x11 1\ninstr 0x12 1\ninstr 0x11 1\ninstr 0x12 1");
     assert_eq!(entered["blocks"][0]["pc"], "0x11");
     assert_eq!(entered["blocks"][0]["executions"], 2);

@@ -98,7 +98,7 @@ impl Tool for MissRatio {
     }
 }
 
-/// What is asked for, if a trace that has these sides has nothing of it.
+/// The requested side, if a trace that has these sides lacks it.
 fn nothing_of(asked: [bool; 2], has: [bool; 2]) -> Option<&'static str> {
     match (asked, has) {
         ([true, false], [false, _]) => Some("fetches of instructions"),
@@ -130,11 +130,11 @@ fn sample(options: &Options) -> Result<Sample> {
 struct Setup {
     lines: Lines,
     sample: Sample,
-    /// Whether instructions and data count.
+    /// Whether instructions are counted, and whether data is.
     sides: [bool; 2],
 }
 
-/// This many lines of a sample are enough for errors that can be relied upon.
+/// Number of lines in a sample above which its errors are reliable.
 const ENOUGH_LINES: u64 = 2000;
 
 result! {
@@ -266,7 +266,7 @@ impl Answer for Ratios {
     }
 }
 
-/// An error in percentage points; ratios show one digit of them.
+/// An error in percentage points; ratios are shown with one digit of these.
 fn points(error: f64) -> Cell {
     Cell::Text(format!("{:.3} %", 100.0 * error))
 }

@@ -1,28 +1,28 @@
-//! Distances of all lines or of a sample, added up by the sizes of caches that they make a miss in.
+//! Distances of all lines or of a sample, summed by the cache sizes in which they cause a miss.
 
 use crate::reuse_distance::stack::{DATA, Stack};
 use quipu_model::Result;
 use std::collections::BinaryHeap;
 
-/// Which lines are looked at.
+/// The lines to sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Sample {
-    /// All.
+    /// All lines.
     All,
-    /// This share of them.
+    /// This share of the lines.
     Share(f64),
-    /// No more than this many.
+    /// At most this many lines.
     Lines(usize),
 }
 
-/// Parts of a sample, to see how much they differ.
+/// Number of parts of a sample, whose differences give the error.
 const PARTS: usize = 8;
 /// Hashes are below this.
 const ALL: u32 = 1 << 24;
 /// Distance 0, and two bins for each power of two.
 const BINS: usize = 1 + 2 * 64;
 
-/// Steps of distance for each power of two, to see what a distance that is a little off does.
+/// Steps of distance for each power of two, for the effect of small errors of a distance.
 const FINE: usize = 16;
 const STEPS: usize = 1 + FINE * 64;
 
@@ -38,7 +38,7 @@ fn step(distance: u64) -> usize {
     }
 }
 
-/// The bin of a distance: all that make a miss in the same sizes.
+/// The bin of a distance: all distances in it cause a miss in the same cache sizes.
 fn bin(distance: u64) -> usize {
     match distance.checked_ilog2() {
         None => 0,
@@ -50,7 +50,7 @@ fn bin(distance: u64) -> usize {
     }
 }
 
-/// The smallest distance of a bin, which is the largest cache, in lines, that its distances miss in; `None` if there is no
+/// The smallest distance of a bin, which is the largest cache, in lines, in which its distances miss; `None` if there is no
 /// such bin.
 fn lines_of(bin: usize) -> Option<u64> {
     let octave = bin.checked_sub(1)? / 2;
@@ -61,11 +61,11 @@ fn lines_of(bin: usize) -> Option<u64> {
     }
 }
 
-/// Accesses by bin, each for as many as it stands for.
+/// Weighted accesses by bin; each has the weight of the accesses that it represents.
 #[derive(Clone, Debug)]
 struct Weights {
     bins: Vec<f64>,
-    /// First uses.
+    /// First uses of lines.
     first: f64,
 }
 
@@ -76,7 +76,7 @@ impl Default for Weights {
 }
 
 impl Weights {
-    /// Adds an access at a distance among lines that are looked at in this share.
+    /// Adds an access at a distance among lines that were sampled with this share.
     fn add(&mut self, distance: Option<u64>, share: f64) {
         let weight = 1.0 / share;
         match distance {
@@ -90,8 +90,8 @@ impl Weights {
         self.first += other.first;
     }
 
-    /// The share of this many accesses that miss in a cache whose largest missing bin this is. What the sample has too many or
-    /// too few of are uses of few lines, which are hits.
+    /// The share of this many accesses that miss in a cache with this as its largest missing bin. An error of the sample's
+    /// total comes from uses of a few lines, which are hits, so it does not affect the misses.
     fn miss_ratio(&self, bin: usize, accesses: u64) -> f64 {
         let misses = self.first + self.bins[bin..].iter().sum::<f64>();
         (misses / accesses.max(1) as f64).clamp(0.0, 1.0)
@@ -103,21 +103,21 @@ fn estimate(distance: u64, share: f64) -> u64 {
     (distance as f64 * (1.0 / share)) as u64
 }
 
-/// What shards amount to.
+/// Sums of shards.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sums {
     pub(super) accesses: u64,
     pub(super) sampled: u64,
     all: Weights,
-    /// The parts of the sample; empty without one.
+    /// The parts of the sample; empty if all lines are read.
     parts: Vec<Weights>,
-    /// The smallest cache, in lines, that every part of the sample can tell from smaller ones.
+    /// The smallest cache, in lines, that every part of the sample can distinguish from smaller ones.
     finest: u64,
-    /// Distinct lines that were looked at and kept.
+    /// Number of distinct lines in the sample.
     pub(super) held: u64,
-    /// How many lines each one that is looked at stands for; 0 without a sample.
+    /// Number of lines that each sampled line represents; 0 without a sample.
     scale: f64,
-    /// Accesses by step of their distance, each for as many as it stands for; empty without a sample.
+    /// Weighted accesses by step of their distance; empty without a sample.
     steps: Vec<f64>,
 }
 
@@ -135,21 +135,21 @@ impl Sums {
         self.parts.iter_mut().zip(&other.parts).for_each(|(sum, other)| sum.merge(other));
     }
 
-    /// True if some lines were not looked at.
+    /// True if some lines were not sampled.
     pub(super) fn is_part(&self) -> bool {
         self.scale > 1.0
     }
 
-    /// Distinct lines.
+    /// Number of distinct lines, estimated if there is a sample.
     pub(super) fn lines(&self) -> u64 {
         self.all.first.round() as u64
     }
 
-    /// Sizes in lines, each with its miss ratio and the error of that, up to the first size that only first uses miss in; those
-    /// that the sample says nothing of are left out.
+    /// Sizes in lines, each with its miss ratio and the error of that, up to the first size in which only first uses miss;
+    /// sizes that the sample cannot resolve are left out.
     pub(super) fn ratios(&self) -> Vec<(u64, f64, f64)> {
         let last = self.all.bins.iter().rposition(|weight| *weight > 0.0);
-        // Without any distances, a cache of one line has all hits that there are.
+        // Without any distances, a cache of one line already has all possible hits.
         let last = if self.accesses > 0 { last.unwrap_or(0) } else { return Vec::new() };
         let sizes = (1..BINS).filter_map(|bin| Some((bin, lines_of(bin)?)));
         let beyond = |bin: usize| bin > last + 1 && (bin > last + 2 || lines_of(last + 1).is_some());
@@ -166,10 +166,10 @@ impl Sums {
         self.all.miss_ratio(bin, self.accesses)
     }
 
-    /// What it does to the ratio of a cache of this many lines that distances are told by few lines. A distance of `n` lines has
-    /// `n / scale` of them in the sample, give or take the root of that, and all accesses of one loop are off together, in
-    /// every part. Of those within twice that, half: of a smooth curve these are as many as within once, and of a step half
-    /// its height.
+    /// The error of a cache's miss ratio from measuring distances with few lines. A distance of `n` lines has `n / scale` of
+    /// them in the sample, plus or minus the root of that, and all accesses of one loop have the same error, in every part.
+    /// Half of the accesses within twice that error are counted: for a smooth curve these are as many as within one error,
+    /// and for a step half of its height.
     fn error_of_position(&self, lines: u64) -> f64 {
         if self.scale <= 1.0 {
             return 0.0;
@@ -180,7 +180,7 @@ impl Sums {
         0.5 * below.max(above) / self.accesses.max(1) as f64
     }
 
-    /// Accesses whose distances are from the one to below the other.
+    /// Accesses with distances from `from` up to but not including `to`.
     fn between(&self, from: f64, to: f64) -> f64 {
         let step = |distance: f64| step(distance.max(0.0) as u64); // Distances of a trace are far below 2^64.
         let (from, to) = (step(from), step(to));
@@ -200,12 +200,12 @@ impl Sums {
     }
 }
 
-/// The lines of one shard.
+/// State of sampling one shard.
 #[derive(Debug)]
 pub(super) struct Sampler {
-    /// Lines whose hash is below this are looked at.
+    /// Lines with a hash below this are sampled.
     threshold: u32,
-    /// Most lines looked at, and those looked at by their hashes, the largest first.
+    /// Maximum number of lines to sample, then the sampled lines by their hashes, the largest first.
     max_lines: Option<usize>,
     held: BinaryHeap<(u32, u64)>,
     all: Stack,
@@ -235,7 +235,7 @@ impl Sampler {
         }
     }
 
-    /// One access.
+    /// Adds one access.
     ///
     /// # Errors
     /// See [`Stack::access`].
@@ -271,7 +271,7 @@ impl Sampler {
         Ok(())
     }
 
-    /// Leaves out the lines with the largest hash.
+    /// Removes the lines with the largest hash from the sample.
     fn lower(&mut self) {
         let Some((largest, _)) = self.held.peek().copied() else { return };
         self.threshold = largest;
@@ -285,7 +285,8 @@ impl Sampler {
     }
 
     pub(super) fn into_sums(mut self) -> Sums {
-        // A distance in a part is a multiple of the lines that each of its lines stands for; what is finer is not in it.
+        // A distance in a part is a multiple of the lines that each of its lines represents; finer distances do not occur in
+        // it.
         let scale = f64::from(ALL) / f64::from(self.threshold);
         self.sums.scale = if self.parts.is_empty() { 0.0 } else { scale };
         self.sums.held = self.all.lines().len() as u64;
@@ -297,7 +298,7 @@ impl Sampler {
     }
 }
 
-/// The hash of a line, below [`ALL`], and the part of the sample that it belongs to. The two have nothing to do with each other.
+/// The hash of a line, below [`ALL`], and the part of the sample that it belongs to, which are independent of each other.
 #[inline]
 fn hash(line: u64) -> (u32, usize) {
     let mut x = line.wrapping_add(0x9e37_79b9_7f4a_7c15);

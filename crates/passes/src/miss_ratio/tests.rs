@@ -1,4 +1,4 @@
-//! What `miss-ratio` promises: exact ratios are those of a plain LRU cache, and sampled ones are as near as they say.
+//! Tests of `miss-ratio`: exact ratios equal those of a plain LRU cache, and sampled ones are within their stated errors.
 
 use super::*;
 use crate::sample::{assert_batches_do_not_show, json};
@@ -6,7 +6,7 @@ use quipu_engine::plan;
 use quipu_model::Given;
 use serde_json::Value;
 
-/// A program that uses a few lines all the time, walks through a table, and now and then touches anything at all.
+/// A program that uses a few lines all the time, walks through a table, and occasionally touches a random line.
 fn program(n: u64, spread: u64) -> (String, Vec<u64>) {
     let mut x = 12345u64;
     let mut random = move |below: u64| {
@@ -80,7 +80,7 @@ fn sampled_ratios_are_as_near_as_they_say() {
         let mean = off.iter().sum::<f64>() / off.len() as f64;
         let stated = found["mean_error"].as_f64().unwrap();
         assert!(mean < 0.05 && mean < 2.0 * stated + 0.005, "{sample}: mean {mean}, stated {stated}");
-        // Three standard errors and what the bins cut off.
+        // Three standard errors, plus the rounding of the bins.
         for (point, off) in sampled.iter().zip(&off) {
             assert!(*off <= 3.0 * point.2.unwrap() + 0.005, "{sample}: {point:?} {off}");
         }
@@ -93,7 +93,7 @@ fn sampled_ratios_are_as_near_as_they_say() {
 
 #[test]
 fn a_steep_place_that_a_small_sample_misplaces_is_within_the_error() {
-    // A few lines over and over, and a loop over enough that caches of up to 512 lines miss all of it.
+    // A few lines repeatedly, and a loop over enough lines that caches of up to 512 lines miss all of them.
     let mut text = String::new();
     for i in 0..40_000u64 {
         let line = if i % 8 == 0 { 1000 + i / 8 % 510 } else { i % 4 };
@@ -114,7 +114,7 @@ fn a_steep_place_that_a_small_sample_misplaces_is_within_the_error() {
     }
     assert!(n_wide > 0);
     assert_eq!(json(&MissRatio, "sample=0.9", &text)["is_coarse"], true);
-    // All lines are in this sample, which is none, so nothing is coarse.
+    // All lines are in this sample, so it is complete and nothing is coarse.
     assert_eq!(json(&MissRatio, "sample=100000", &text)["is_coarse"], false);
     assert!(json(&MissRatio, "", &text)["is_coarse"].is_null());
 }
@@ -123,7 +123,7 @@ fn a_steep_place_that_a_small_sample_misplaces_is_within_the_error() {
 fn sizes_that_a_sample_is_too_coarse_for_are_left_out() {
     let (text, _) = program(20_000, 8192);
     let first = |sample: &str| points(&json(&MissRatio, &format!("sample={sample}"), &text))[0].0 / 64;
-    // All lines fit into the last sample, which is none.
+    // All lines fit into the last sample, so it is complete.
     assert_eq!([first("0.1"), first("0.5"), first("100000")], [96, 16, 1]);
     let found = json(&MissRatio, "sample=0.1", "read 0x40 8\nread 0x40 8\nread 0x80 8");
     assert!(points(&found).is_empty() && found["mean_error"].is_null() && !found["sampled"].is_null());

@@ -92,7 +92,7 @@ result! {
     }
 }
 
-/// The analysis at work.
+/// The pass.
 #[derive(Clone)]
 struct Counts {
     kinds: Option<Executed>,
@@ -107,7 +107,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Counts by category if `arch` says how to decode, else by class.
+    /// Counts by category if `arch` allows decoding, else by class.
     fn new(arch: Option<Arch>, has_accesses: bool) -> Counts {
         Counts {
             kinds: arch.map(Executed::new),
@@ -132,7 +132,7 @@ impl Part for Counts {
             Some(kinds) => kinds.consume(batch),
             None => instrs.class.iter().for_each(|&class| self.classes[usize::from(class as u8)] += 1),
         }
-        // A batch is small: 32 bits are enough, and let more rows share an instruction.
+        // A batch is small: 32 bits are enough, and allow more rows per instruction.
         let (mut no_fetch, mut kernel, mut bytes) = (0u32, 0u32, 0u64);
         for (&flags, &size) in instrs.flags.iter().zip(&instrs.size) {
             let fetched = u64::from(flags & instr_flags::NO_FETCH == 0);
@@ -173,7 +173,7 @@ impl Part for Counts {
                 let mut named: Vec<_> =
                     sets.iter().map(|set| (set.categories.to_string(), set.count)).collect();
                 if kinds.without > 0 {
-                    // They are executed as well, and the parts make up the whole.
+                    // They are executed, too, and the parts must add up to the whole.
                     named.push(("without encoding".to_owned(), kinds.without));
                     named.sort_by_key(|(_, count)| Reverse(*count));
                 }
@@ -207,7 +207,7 @@ impl Part for Counts {
     }
 }
 
-/// How many parts a brief document draws.
+/// Number of parts that a brief document draws.
 const BRIEF_BARS: usize = 8;
 
 impl Answer for InstructionMix {
@@ -228,7 +228,7 @@ impl Answer for InstructionMix {
 }
 
 impl InstructionMix {
-    /// What the parts are shares of; nothing where the trace does not say what its instructions are.
+    /// A label for the whole of the shares; empty if the trace does not classify its instructions.
     fn whole(&self, filtered: Filtered) -> String {
         if self.parts.is_empty() {
             return String::new();

@@ -1,4 +1,4 @@
-//! What `mix` promises, on traces of a few rows.
+//! Tests of `mix` on traces of a few rows.
 
 use super::*;
 use crate::sample::{assert_division_does_not_show, json, report_of, trace};

@@ -31,7 +31,7 @@ mod tests;
 #[derive(Debug)]
 pub struct Opcodes;
 
-/// What every tool needs that decodes each instruction.
+/// Columns that every tool needs to decode each instruction.
 pub(crate) const DECODING: Needs =
     Needs { format: None, required: Columns::INSTRS.or(Columns::INSTR_CODE), optional: Columns::NONE };
 
@@ -133,7 +133,7 @@ impl OpcodeMix {
     }
 }
 
-/// How many operations a brief document lists.
+/// Number of operations in a brief document.
 const BRIEF_ROWS: usize = 8;
 
 impl Answer for OpcodeMix {

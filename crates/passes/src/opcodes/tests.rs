@@ -1,10 +1,10 @@
-//! What `opcodes` promises, on traces of a few rows.
+//! Tests of `opcodes` on traces of a few rows.
 
 use super::*;
 use crate::sample::{assert_division_does_not_show, json, report_of, trace};
 use serde_json::json;
 
-/// `nop`, `ret`, `mov (%rbx),%rax`, bytes that are no instruction, and an instruction without encoding.
+/// `nop`, `ret`, `mov (%rbx),%rax`, bytes that are not an instruction, and an instruction without encoding.
 const TEXT: &str = "
     instr 0x10 1 =90
     instr 0x11 1 =c3

@@ -161,7 +161,7 @@ struct Setup {
     top: usize,
 }
 
-/// What several shards amount to.
+/// Sums of several shards.
 #[derive(Default)]
 struct Total {
     instr_accesses: u64,
@@ -173,7 +173,7 @@ struct Total {
     lines: Map<u64, Use>,
 }
 
-/// A line in a total: not kept, it is no more on any stack. Shards that pruned it add nothing to it.
+/// A line in a total; if it is not kept, it is on no stack any more. Shards that pruned it add nothing to it.
 #[derive(Clone, Copy, Default)]
 struct Use {
     references: u64,
@@ -189,11 +189,11 @@ impl Use {
     }
 }
 
-/// How an access counts: as the stack's side, or not at all.
+/// The side of the stack that counts an access; `None` if it is not counted.
 const SIDES: [Option<usize>; AccessKind::ALL.len()] = {
     let mut sides = [None; AccessKind::ALL.len()];
     sides[AccessKind::Fetch as usize] = Some(INSTR);
-    // QUIRK: to DynamoRIO, only fetches are accesses of instructions.
+    // QUIRK: DynamoRIO counts only fetches as accesses of instructions.
     sides[AccessKind::PrefetchInstr as usize] = Some(DATA);
     sides[AccessKind::Prefetch as usize] = Some(DATA);
     sides[AccessKind::Read as usize] = Some(DATA);
@@ -232,7 +232,7 @@ impl Sharded for Setup {
             lines: Map::default(),
         };
         let uses = |line: &stack::Line| {
-            // What a line was used for before it was pruned is forgotten, as when it comes back.
+            // The uses of a line before it was pruned are dropped, as when it comes back.
             let kept = Use { references: line.references, distant: line.distant, is_kept: true };
             (line.line, if line.is_kept() { kept } else { Use::default() })
         };
@@ -268,7 +268,7 @@ impl Sharded for Setup {
 }
 
 impl Setup {
-    /// The answer for `total` with these lines (its own are not looked at).
+    /// The result for `total` with these lines; the lines in `total` itself are ignored.
     fn sum_up(&self, total: &Total, lines: impl Iterator<Item = (u64, Use)>, n_lines: u64) -> Distances {
         let kept: Vec<LineReuse> = lines
             .filter(|(_, uses)| uses.is_kept)
@@ -364,7 +364,7 @@ impl Answer for Distances {
 }
 
 impl Distances {
-    /// The share of accesses up to each distance. What is missing at the end are first uses of lines.
+    /// The share of accesses up to each distance. The rest at the end are first uses of lines.
     fn curve(&self) -> Curve {
         let line = |name: &str, whole: u64, count: fn(&Bin) -> u64| {
             let points = self.exact.iter().scan(0, |so_far, bin| {

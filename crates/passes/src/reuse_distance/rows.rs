@@ -1,7 +1,7 @@
 //! Each access with its reuse distance, as rows.
 //!
-//! The stacks are those of the tool: one for each shard, of lines of instructions and data together, so that what the rows
-//! amount to is what the tool says. With `unit => 'page'` they are stacks of pages. The first use of a line has no distance.
+//! The stacks are those of the tool: one for each shard, of lines of instructions and data together, so that the rows add up
+//! to the tool's result. With `unit => 'page'` they are stacks of pages. The first use of a line has no distance.
 //!
 //! Memory grows with the distinct lines or pages of the shards that are read at a time.
 
@@ -83,7 +83,7 @@ impl RowTool for Each {
     }
 }
 
-/// A stack of each shard, or of each thread of it. Clones are made of empty ones.
+/// A stack for each shard, or for each thread of it. Clones start with empty stacks.
 #[derive(Default)]
 struct Stacks(Keyed<Member, Stack>);
 

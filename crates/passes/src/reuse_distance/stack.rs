@@ -1,10 +1,10 @@
-//! The exact LRU stack: how many distinct lines were used since a line's last use, in O(log n).
+//! The exact LRU stack: the number of distinct lines used since a line's last use, in O(log n).
 //!
-//! The lines used last stand in a short array, in the order of the stack: there a line's place is its distance. What
-//! falls out of the array goes to a sequence of *slots*, one for each time that happened; a line is marked at the slot
-//! of its latest fall and nowhere else. So the distance of such a line is the length of the array plus the number of
-//! marks after its own. Marks are counted by word, by block of eight words, and by a Fenwick tree over blocks. When the slots
-//! are used up, the marks are moved together and numbered anew, which costs a constant for each fall.
+//! The most recent lines are in a short array, in the order of the stack: there a line's index is its distance. A line that
+//! falls out of the array goes to a sequence of *slots*, one for each such fall; a line is marked at the slot of its latest
+//! fall and nowhere else. So the distance of such a line is the length of the array plus the number of marks after its own.
+//! Marks are counted by word, by block of eight words, and by a Fenwick tree over blocks. When the slots are used up, the
+//! marks are compacted and renumbered, which costs a constant for each fall.
 //!
 //! PERF: most accesses of a real trace end in the array and touch neither the hash table nor the slots; bench
 //! `reuse-distance`.
@@ -12,7 +12,7 @@
 use crate::tally::Map;
 use quipu_model::{Error, Result};
 
-/// Lines in the array: their numbers fill one cache line.
+/// Number of lines in the array: their numbers fill one cache line.
 const N_RECENT: usize = 8;
 /// More lines do not fit into 32-bit slots; they would need some hundred gigabytes.
 const MAX_LINES: usize = 1 << 30;
@@ -27,11 +27,11 @@ pub(crate) const DATA: usize = 1;
 pub(crate) struct Line {
     /// Its number.
     pub(crate) line: u64,
-    /// Uses since it came (back) onto the stack.
+    /// Uses since it last came onto the stack.
     pub(crate) references: u64,
-    /// Those of them at a distance beyond the threshold.
+    /// Those of the uses with a distance above the threshold.
     pub(crate) distant: u64,
-    /// Where it is marked, if it is not in the array; [`PRUNED`] if it is not on the stack.
+    /// The slot of its mark, if it is not in the array; [`PRUNED`] if it is not on the stack.
     slot: u32,
 }
 
@@ -44,28 +44,28 @@ impl Line {
 
 const PRUNED: u32 = u32::MAX;
 
-/// The stack, and what was seen of it.
+/// The stack, with its statistics.
 #[derive(Debug)]
 pub(crate) struct Stack {
     threshold: u64,
-    /// Most lines on the stack; 0 for as many as there are.
+    /// Maximum number of lines on the stack; 0 for no limit.
     limit: u64,
     recent: [u64; N_RECENT],
-    /// The place of each recent line in `lines`.
+    /// The index of each recent line in `lines`.
     recent_lines: [u32; N_RECENT],
     n_recent: usize,
-    /// Reuses by distance, those found in the array; [`INSTR`] and [`DATA`].
+    /// Reuses of lines in the array, by distance; for [`INSTR`] and [`DATA`].
     near: [[u64; 2]; N_RECENT],
-    /// The same for all other distances, as many as were met.
+    /// The same for all larger distances so far.
     far: Vec<[u64; 2]>,
     places: Map<u64, u32>,
     lines: Vec<Line>,
-    /// Places in `lines` whose line was forgotten.
+    /// Indexes in `lines` whose line was dropped.
     free: Vec<u32>,
     slots: Slots,
-    /// Accesses that were no reuse.
+    /// Accesses that were not a reuse.
     first: [u64; 2],
-    /// Lines that came onto the stack or moved on it.
+    /// Number of times that a line came onto the stack or moved on it.
     pub(crate) moves: u64,
     pub(crate) pruned: u64,
     pub(crate) pruned_hits: u64,
@@ -92,13 +92,13 @@ impl Stack {
         }
     }
 
-    /// One access; its distance, unless it is the first use of the line.
+    /// Adds one access and returns its distance; `None` for the first use of the line.
     ///
     /// # Errors
     /// `Limit` for more distinct lines than can be numbered.
     #[inline]
     pub(crate) fn access(&mut self, line: u64, side: usize) -> Result<Option<u64>> {
-        // After the lines that are there stand some that are not.
+        // Entries after the valid ones are stale.
         match self.recent.iter().position(|recent| *recent == line).filter(|at| *at < self.n_recent) {
             Some(at) => {
                 self.near[at][side & 1] += 1;
@@ -129,7 +129,7 @@ impl Stack {
                     self.slots.unmark(known.slot);
                     known.references += 1;
                     known.distant += u64::from(distance as u64 > self.threshold);
-                    let index = distance.saturating_sub(N_RECENT); // What is marked is below the array.
+                    let index = distance.saturating_sub(N_RECENT); // Marked lines are below the array.
                     if self.far.len() <= index {
                         self.far.resize(index + 1, [0; 2]);
                     }
@@ -175,7 +175,7 @@ impl Stack {
         Ok(found)
     }
 
-    /// Puts a line on top.
+    /// Puts a line on top of the stack.
     fn push(&mut self, line: u64, place: u32) {
         if self.n_recent == N_RECENT {
             if self.slots.is_full() {
@@ -192,7 +192,7 @@ impl Stack {
         self.moves += 1;
     }
 
-    /// Takes the lowest line off the stack.
+    /// Removes the lowest line from the stack.
     fn prune(&mut self) {
         let place = self.slots.take_first().unwrap_or_else(|| {
             self.n_recent -= 1;
@@ -202,7 +202,7 @@ impl Stack {
         self.pruned += 1;
     }
 
-    /// Forgets a line, as if it had never been used. Distances counted so far stay.
+    /// Removes a line as if it had never been used. Distances counted so far are kept.
     pub(crate) fn forget(&mut self, line: u64) {
         let Some(place) = self.places.remove(&line) else { return };
         match self.recent[..self.n_recent].iter().position(|recent| *recent == line) {
@@ -220,7 +220,7 @@ impl Stack {
         self.free.push(place);
     }
 
-    /// How many accesses there were, of each side.
+    /// Number of accesses of each side.
     pub(crate) fn accesses(&self) -> [u64; 2] {
         let mut sums = self.first;
         for [instr, data] in self.near.iter().chain(&self.far) {
@@ -230,7 +230,7 @@ impl Stack {
         sums
     }
 
-    /// Reuses by distance, both sides; distances that do not occur may be among them, with zeros.
+    /// Reuses by distance, for both sides; distances that do not occur may be included, with zeros.
     pub(crate) fn reuses(&self) -> impl Iterator<Item = (u64, [u64; 2])> {
         (0..).zip(self.near.iter().chain(&self.far).copied())
     }
@@ -245,7 +245,7 @@ impl Stack {
 const WORD: usize = 64;
 const BLOCK_WORDS: usize = 8;
 const BLOCK: usize = WORD * BLOCK_WORDS;
-/// Slots at least.
+/// Minimum number of slots.
 const MIN_SLOTS: usize = 16 * BLOCK;
 
 /// A growing sequence of slots, some of them marked.
@@ -262,7 +262,7 @@ struct Slots {
     /// The line that was marked at each slot.
     owners: Vec<u32>,
     n_marks: u32,
-    /// No mark stands before this slot.
+    /// All marks are at or after this slot.
     first: u32,
     capacity: usize,
 }
@@ -272,7 +272,7 @@ impl Slots {
         self.owners.len() >= self.capacity
     }
 
-    /// Marks a new slot for `owner`. There must be room.
+    /// Marks a new slot for `owner`. There must be a free slot.
     fn mark(&mut self, owner: u32) -> u32 {
         let slot = self.owners.len();
         if slot.is_multiple_of(BLOCK) {
@@ -286,7 +286,7 @@ impl Slots {
         slot as u32 // Below the capacity, which is below 2^32.
     }
 
-    /// Enters the block that has been the last one into the tree.
+    /// Adds the last block to the tree and begins a new one.
     fn begin_block(&mut self) {
         if !self.counts.is_empty() {
             let node = self.counts.len();
@@ -321,12 +321,12 @@ impl Slots {
         }
     }
 
-    /// How many marks stand after a slot.
+    /// Number of marks after a slot.
     fn n_behind(&self, slot: u32) -> u32 {
         let slot = slot as usize;
         let block = slot / BLOCK;
         let in_word = ((self.words[slot / WORD] >> (slot % WORD)) >> 1).count_ones();
-        // The counts of the words after it, and then their sum by pairs and by a product.
+        // The counts of the words after it, then their sum, by pairs and by a multiplication.
         let counts = u64::from_le_bytes(self.counts[block]);
         let behind = (counts >> (8 * (slot % BLOCK / WORD))) >> 8;
         const EVEN: u64 = 0x00ff_00ff_00ff_00ff;
@@ -344,7 +344,7 @@ impl Slots {
         in_block + self.n_marks - up_to_block
     }
 
-    /// Unmarks the first slot that is marked and says whose it is.
+    /// Unmarks the first marked slot and returns its owner.
     fn take_first(&mut self) -> Option<u32> {
         let mut word = self.first as usize / WORD;
         while *self.words.get(word)? == 0 {
@@ -356,7 +356,7 @@ impl Slots {
         Some(self.owners[slot])
     }
 
-    /// Moves all marks to the front, in their order, and makes room for more.
+    /// Moves all marks to the front, in their order, and enlarges the capacity.
     fn compact(&mut self, lines: &mut [Line]) {
         let n_marks = self.n_marks as usize;
         let capacity = (3 * n_marks).next_multiple_of(BLOCK).max(MIN_SLOTS);
@@ -380,7 +380,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// The slow and obvious stack.
+    /// The slow, obvious stack for comparison.
     #[derive(Default)]
     struct Plain {
         stack: Vec<u64>,
@@ -412,7 +412,7 @@ mod tests {
         }
     }
 
-    /// Lines with a few near ones, some that come again after long, and ever new ones.
+    /// Lines: a few recur soon, some after long, and some are new.
     fn accesses(n: u64, seed: u64, n_lines: u64) -> impl Iterator<Item = (u64, usize)> {
         let mut random = seed;
         (0..n).map(move |i| {

@@ -1,4 +1,4 @@
-//! What `reuse-distance` promises, on traces of a few rows.
+//! Tests of `reuse-distance` on traces of a few rows.
 
 use super::*;
 use crate::sample::{assert_batches_do_not_show, json, report_of};
@@ -81,7 +81,7 @@ fn each_thread_has_a_stack_of_its_own() {
 
 #[test]
 fn a_total_counts_a_line_where_it_is_still_on_the_stack() {
-    // The first thread prunes line 0 after two uses, whichever of the two is summed up first.
+    // The first thread prunes line 0 after two uses, whichever of the two is added first.
     let pruning = "thread 1 1\nread 0 8\nread 0 8\nread 64 8\nread 128 8";
     let keeping = "thread 2 1\nread 0 8";
     for (a, b) in [(pruning, keeping), (keeping, pruning)] {

@@ -94,7 +94,7 @@ struct Setup {
 /// Times below this are counted in a plain array.
 const N_SHORT: usize = 4096;
 
-/// One shard.
+/// State of one shard.
 struct Clock {
     now: u64,
     instructions: u64,
@@ -103,7 +103,7 @@ struct Clock {
     long: Map<u64, u64>,
 }
 
-/// What several shards amount to.
+/// Sums of several shards.
 #[derive(Default)]
 struct Total {
     accesses: u64,

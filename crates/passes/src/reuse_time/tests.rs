@@ -1,4 +1,4 @@
-//! What `reuse-time` promises, on traces of a few rows.
+//! Tests of `reuse-time` on traces of a few rows.
 
 use super::*;
 use crate::sample::{assert_batches_do_not_show, json};

@@ -1,7 +1,7 @@
 //! Context switches of one core, record by record.
 //!
-//! The rules are those of docs/formats/drmemtrace.md, *schedule_stats*. A core's records are seen whole and in order: the
-//! engine never divides a shard that is a core.
+//! The rules are those of docs/formats/drmemtrace.md, *schedule_stats*. A core's records are read completely and in order:
+//! the engine never divides a shard that is a core.
 
 use super::switching::{Bin, CallBins, CoreSums, CoreSwitching, Histogram, SwitchOut, Switching, ThreadBins};
 use super::{Run, UNKNOWN, runs};
@@ -14,19 +14,19 @@ use std::sync::Arc;
 const INSTRS_BIN: u64 = 50_000;
 /// Ticks in a bin.
 const TICKS_BIN: u64 = 5;
-/// How many ends of slices are listed.
+/// Maximum number of slice ends that are listed.
 const MAX_LISTED: usize = 24;
-/// A schedule is written out up to this many letters; a trace that switches more often is not read that way.
+/// Maximum number of letters of a schedule; with more switches, the string is of no use.
 const MAX_LETTERS: usize = 1 << 20;
-/// The reading, perhaps a window, the processor, then the call. (SPEC: drmemtrace.md#grammar-of-a-file.)
+/// The clock reading, perhaps a window, the processor, then the call. (SPEC: drmemtrace.md#grammar-of-a-file.)
 const FRAME_RECORDS: u64 = 4;
 
-/// Which letters stand for threads, and for how much.
+/// The letters for threads, and the amount that each represents.
 #[derive(Clone, Debug)]
 pub(super) struct Letters {
-    /// Instructions, idles or waits that one letter stands for.
+    /// Number of instructions, idles or waits that one letter represents.
     every: u64,
-    /// Positions of the files that were arranged onto cores.
+    /// Positions of the files of threads that were arranged onto cores.
     positions: Arc<BTreeMap<ThreadId, usize>>,
 }
 
@@ -42,15 +42,15 @@ impl Letters {
         Letters { every: every.max(1), positions: Arc::new(positions.collect()) }
     }
 
-    /// The letter of a thread, counted from that of the first. QUIRK: DynamoRIO's `schedule_stats` takes the position of
-    /// its file modulo 26, and in files of cores the packed word.
+    /// The letter of a thread, counted from 0. QUIRK: DynamoRIO's `schedule_stats` takes the position of its file modulo 26,
+    /// and in files of cores the packed id.
     pub(super) fn of(&self, thread: ThreadId) -> u8 {
         let word = self.positions.get(&thread).map_or(thread.packed(), |position| *position as u64);
         (word % 26) as u8 // Below 26.
     }
 }
 
-/// What a core is doing.
+/// The current activity of a core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Doing {
     /// It has not begun, or waits for another core.
@@ -60,7 +60,7 @@ enum Doing {
     Running(ThreadId),
 }
 
-/// A system call that the running thread is in.
+/// The system call that the running thread is in.
 #[derive(Clone, Copy, Debug)]
 struct Call {
     number: u64,
@@ -70,12 +70,12 @@ struct Call {
 
 impl Call {
     fn latency(self) -> Option<u64> {
-        // A clock that runs back is damaged; there is no latency below none.
+        // A clock that runs backwards is damaged; latencies are never negative.
         Some(self.after?.saturating_sub(self.before?))
     }
 }
 
-/// The switches of one core so far.
+/// State of one core.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CoreWatch {
     letters: Letters,
@@ -87,7 +87,7 @@ pub(super) struct CoreWatch {
     others: BTreeMap<u64, Histogram>,
     schedule: String,
     listed: Vec<SwitchOut>,
-    /// When each slice began, by the clock, and whose it is: for migrations.
+    /// Clock reading and thread of the beginning of each slice, for counting migrations.
     arrivals: Vec<(u64, ThreadId)>,
     doing: Doing,
     /// Instructions, idles or waits since the last letter.
@@ -99,7 +99,7 @@ pub(super) struct CoreWatch {
     saw_exit: bool,
     asked_for: Option<u64>,
     call: Option<Call>,
-    /// The latest reading, and its record.
+    /// The latest clock reading, and its record.
     clock: Option<(u64, u64)>,
     idles_since_clock: u64,
 }
@@ -126,7 +126,7 @@ impl CoreWatch {
             }
             self.run(&rows.flags[row..end]);
             row = end;
-            next = at + n as u32; // No more than records.
+            next = at + n as u32; // At most the number of records.
             match what {
                 ThreadEvent::Idle => self.idle(n),
                 ThreadEvent::Wait => self.wait(n),
@@ -187,7 +187,7 @@ impl CoreWatch {
         self.rest(is_new, b'-', n);
     }
 
-    /// Writes a letter for the beginning of a rest, and for every N records of it.
+    /// Writes a letter at the beginning of a rest, and for every N records of it.
     fn rest(&mut self, is_new: bool, letter: u8, n: u64) {
         if is_new {
             self.write(letter);
@@ -245,7 +245,7 @@ impl CoreWatch {
         self.idles_since_clock = 0;
     }
 
-    /// The core does this from here on; `ordinal` is that of its instruction here.
+    /// Sets the activity of the core from here on; `ordinal` gives that of its instruction here.
     fn turn_to(&mut self, next: Doing, ordinal: impl FnOnce() -> u64) {
         if next == self.doing {
             return;
@@ -264,7 +264,7 @@ impl CoreWatch {
         }
     }
 
-    /// The slice of `thread` ends.
+    /// Ends the slice of `thread`.
     fn leave(&mut self, thread: ThreadId, next: Doing) {
         self.sums.switches += 1;
         let voluntary = self.saw_call || self.saw_exit;
@@ -298,7 +298,7 @@ fn fetched(flags: &[u8]) -> u64 {
     flags.iter().filter(|flags| **flags & instr_flags::NO_FETCH == 0).count() as u64
 }
 
-/// What all cores did; `cores` holds the number of each core and what was watched, by shard.
+/// The result for all cores; `cores` has the shard, the number and the state of each core.
 pub(super) fn finish(mut cores: Vec<(u32, u64, CoreWatch)>) -> Option<Switching> {
     cores.sort_by_key(|(shard, ..)| *shard);
     count_migrations(&mut cores);
@@ -341,14 +341,14 @@ pub(super) fn finish(mut cores: Vec<(u32, u64, CoreWatch)>) -> Option<Switching>
     })
 }
 
-/// Adds histograms by what they are of.
+/// Merges histograms by key.
 fn merge<K: Copy + Ord>(mine: &mut BTreeMap<K, Histogram>, theirs: &BTreeMap<K, Histogram>) {
     for (key, histogram) in theirs {
         mine.entry(*key).or_default().merge(histogram);
     }
 }
 
-/// A thread that comes to a core after it ran on another has migrated; the clock says what is after what.
+/// Counts migrations: a thread that comes to a core after it ran on another has migrated; the order is that of the clock.
 fn count_migrations(cores: &mut [(u32, u64, CoreWatch)]) {
     let arrivals = cores.iter().enumerate().flat_map(|(index, (.., core))| {
         core.arrivals.iter().map(move |(clock, thread)| (*clock, index, *thread))

@@ -1,12 +1,12 @@
-//! One lane of the chart: when a thread or a core was busy, from clock readings alone.
+//! A lane of the chart: the busy times of a thread or a core, from clock readings alone.
 //!
-//! A lane is a sequence of clock readings with things in between that matter (a *gap*). Two lanes of neighbouring parts
-//! of a trace join exactly: the gap at the end of the first and the one at the start of the second become one, and
-//! only then is the time across the border shared out.
+//! A lane is a sequence of clock readings with the relevant facts between two of them (a *gap*). Two lanes of neighbouring
+//! parts of a trace join exactly: the gap at the end of the first and the one at the start of the second become one, and
+//! only then is the time across the border distributed.
 
 use crate::axis::{Axis, Remap};
 
-/// What a lane shows, which decides what counts as busy.
+/// The kind of a lane, which determines what counts as busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LaneOf {
     /// A thread is busy except between two readings that frame a system call that may block.
@@ -15,18 +15,18 @@ pub(super) enum LaneOf {
     Core,
 }
 
-/// A call that may block is framed by readings if it follows the one before within this many records: the reading itself, the
-/// cpu, perhaps a window, and the call's number stand in between. (SPEC: drmemtrace.md#grammar-of-a-file.)
+/// A call that may block is framed by readings if it follows the one before within this many records: the reading itself,
+/// the processor, perhaps a window, and the call's number come in between. (SPEC: drmemtrace.md#grammar-of-a-file.)
 const FRAME_RECORDS: u64 = 4;
 
-/// The clock, and where it was read.
+/// A clock reading and its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reading {
     clock: u64,
     record: u64,
 }
 
-/// What matters between two readings.
+/// The relevant facts between two readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Gap {
     /// The record of the first call that may block.
@@ -41,14 +41,14 @@ impl Gap {
     }
 }
 
-/// Ticks of the clock by what they were spent on. Sums saturate: a damaged clock may run to and fro without end.
+/// Ticks of the clock by activity. Sums saturate, as a damaged clock may run back and forth without end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ticks {
-    /// Running, as far as can be seen; includes `unclear`.
+    /// Running, as far as can be determined; includes `unclear`.
     pub(super) busy: u64,
     /// In a call that may block, or a core without work.
     pub(super) idle: u64,
-    /// Between readings that have both a call that may block and other records between them.
+    /// Between readings with both a call that may block and other records between them.
     pub(super) unclear: u64,
 }
 
@@ -70,9 +70,9 @@ pub(super) struct Lane {
     ticks: Ticks,
     /// First and last reading.
     ends: Option<(Reading, Reading)>,
-    /// What stands before the first reading; all there is if there is none.
+    /// The gap before the first reading; if there is none, everything.
     head: Gap,
-    /// What stands after the last reading.
+    /// The gap after the last reading.
     tail: Gap,
 }
 
@@ -89,7 +89,7 @@ impl Lane {
         }
     }
 
-    /// The clock was read at this record.
+    /// Adds a clock reading at this record.
     pub(super) fn read_clock(&mut self, clock: u64, record: u64) {
         let reading = Reading { clock, record };
         self.cover(clock, clock);
@@ -103,13 +103,13 @@ impl Lane {
         self.tail = Gap::default();
     }
 
-    /// A call that may block stands at this record.
+    /// Adds a call that may block at this record.
     pub(super) fn may_block(&mut self, record: u64) {
         let gap = self.gap();
         gap.may_block = gap.may_block.or(Some(record));
     }
 
-    /// Idle or wait records.
+    /// Adds idle or wait records.
     pub(super) fn idle(&mut self, n: u64) {
         self.gap().idles += n;
     }
@@ -118,7 +118,7 @@ impl Lane {
         if self.ends.is_some() { &mut self.tail } else { &mut self.head }
     }
 
-    /// Appends what was seen right after this lane's part of the trace.
+    /// Appends the lane of the part of the trace right after this one.
     pub(super) fn append(&mut self, later: Lane) {
         let Some((later_first, later_last)) = later.ends else {
             let gap = self.gap();
@@ -139,7 +139,7 @@ impl Lane {
         self.tail = later.tail;
     }
 
-    /// Adds another lane's time to this one's, whatever lies between them.
+    /// Adds another lane's time to this one's, regardless of the gap between them.
     pub(super) fn lay_over(&mut self, other: &Lane) {
         if let Some((first, last)) = other.axis.ends() {
             self.cover(first, last);
@@ -157,7 +157,7 @@ impl Lane {
         self.ticks
     }
 
-    /// Busy ticks of each interval of `axis`, which must cover this lane's own.
+    /// Busy ticks of each interval of `axis`, which must cover this lane's own axis.
     pub(super) fn busy_on(&self, axis: Axis) -> Vec<u64> {
         let mut busy = vec![0; axis.len()];
         if self.axis.ends().is_some() {
@@ -166,7 +166,7 @@ impl Lane {
         busy
     }
 
-    /// Shares out the time between two readings. A clock that runs back adds nothing.
+    /// Distributes the time between two readings. A clock that runs backwards adds nothing.
     fn close(&mut self, from: Reading, gap: Gap, to: Reading) {
         let ticks = to.clock.saturating_sub(from.clock);
         let mut unclear = 0;
@@ -190,7 +190,7 @@ impl Lane {
         }
     }
 
-    /// Adds the ticks `first..=last`, which must be covered, to the intervals that they fall into.
+    /// Adds the ticks `first..=last`, which must be covered, to their intervals.
     fn add_busy(&mut self, first: u64, last: u64) {
         self.busy.resize(Axis::MAX, 0);
         let (from, to) = (self.axis.index(first), self.axis.index(last));

@@ -76,7 +76,7 @@ static INFO: ToolInfo = ToolInfo {
     in_report: true,
 };
 
-/// How the schedule of a core is written.
+/// Option: number of instructions, idle or wait records for each letter of a core's schedule.
 const LETTER: OptionSpec = OptionSpec::new(
     "letter",
     Kind::Count,
@@ -169,19 +169,19 @@ result! {
     }
 }
 
-/// A processor or clock that is not known. (SPEC: drmemtrace.md#schedule-files.)
+/// An unknown processor or clock. (SPEC: drmemtrace.md#schedule-files.)
 const UNKNOWN: u64 = u64::MAX;
 
-/// What is known before reading.
+/// Facts that are known before reading.
 struct Known {
-    /// For each shard the number of the core that it is.
+    /// The number of the core of each shard, if the shard is one.
     cores: Vec<Option<u64>>,
     clock_per_second: Option<u64>,
-    /// How the schedules of cores are written.
+    /// The letters in the schedules of cores.
     letters: Letters,
 }
 
-/// What one thread did in one shard, but for its lane.
+/// Activity of one thread in one shard, except for its lane.
 #[derive(Clone, Debug, Default)]
 struct Doings {
     process: u64,
@@ -206,7 +206,7 @@ impl Doings {
         self.cpus.insert(cpu);
     }
 
-    /// Continues with processors, the first and last of which are these.
+    /// Continues on further processors: `first` is the first of them, `last` the last.
     fn run_on(&mut self, first: u64, last: u64) {
         let Some((start, end)) = self.cpu_ends else {
             self.cpu_ends = Some((first, last));
@@ -221,7 +221,7 @@ impl Doings {
         self.clocks = Some((lo.min(first), hi.max(last)));
     }
 
-    /// Appends what the same thread did after this, in the same shard.
+    /// Appends the activity of the same thread after this, in the same shard.
     fn append(&mut self, later: Doings) {
         if let Some((first, last)) = later.cpu_ends {
             self.run_on(first, last);
@@ -229,7 +229,7 @@ impl Doings {
         self.add(later);
     }
 
-    /// Adds what the same thread did elsewhere.
+    /// Adds the activity of the same thread in another shard.
     fn add(&mut self, other: Doings) {
         if let Some((first, last)) = other.clocks {
             self.read_clock(first, last);
@@ -247,23 +247,23 @@ impl Doings {
     }
 }
 
-/// A lane's place: a thread of a shard, or a shard that is a core.
+/// The key of a lane: a thread of a shard, or a shard that is a core.
 type LaneKey = (u32, Option<ThreadId>);
 
-/// An event, or some of a kind in records that follow each other.
+/// An event, or several of one kind in consecutive records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     what: ThreadEvent,
-    /// Its value, or that of the first.
+    /// The value of the (first) event.
     value: u64,
     /// The record of the first.
     at: u32,
-    /// How many there are.
+    /// Number of events.
     n: u64,
 }
 
-/// The events of a batch; idle records, and those that wait, come together if no other record is between them. PERF: a core
-/// rests for thousands of records.
+/// The events of a batch; idle records in a row are combined, and so are wait records, if no other record is between them.
+/// PERF: a core is idle for thousands of records.
 fn runs(events: &Threads) -> impl Iterator<Item = Run> {
     let mut row = 0;
     std::iter::from_fn(move || {
@@ -283,7 +283,7 @@ fn runs(events: &Threads) -> impl Iterator<Item = Run> {
 /// The pass.
 struct Watch {
     known: Arc<Known>,
-    /// By shard and thread.
+    /// Activity by shard and thread.
     doings: Keyed<(u32, ThreadId), Doings>,
     lanes: Keyed<LaneKey, Lane>,
     /// First and last thread of each shard's part.
@@ -369,7 +369,7 @@ impl Pass for Watch {
                 | ThreadEvent::Park
                 | ThreadEvent::Wake
                 | ThreadEvent::Timeout => {}
-                ThreadEvent::Clock | ThreadEvent::Cpu => {} // Not known.
+                ThreadEvent::Clock | ThreadEvent::Cpu => {} // Unknown.
             }
         }
         Ok(())
@@ -378,7 +378,7 @@ impl Pass for Watch {
     fn merge(&mut self, later: Watch) -> Result<()> {
         self.doings.merge(later.doings, Doings::append);
         self.lanes.merge(later.lanes, Lane::append);
-        // A core is never divided, so there are no two to join.
+        // A core is never divided, so there are no two parts to merge.
         self.cores.merge(later.cores, |_, _| ());
         for (shard, (first, last)) in later.ends.into_items() {
             let mut is_new = false;
@@ -416,7 +416,7 @@ impl Pass for Watch {
                 });
             }
         }
-        // A thread may run in several shards: one lane over the other.
+        // A thread may run in several shards: their lanes are overlaid.
         let mut threads = Keyed::<ThreadId, (Doings, Lane)>::default();
         let nobody = || (Doings::default(), Lane::new(LaneOf::Thread));
         for ((shard, thread), doings) in self.doings.into_items() {

@@ -1,4 +1,4 @@
-//! The schedule as people see it.
+//! The schedule as text, tables and a chart.
 
 use super::{CoreSums, CoreTimes, Schedules, Switching, ThreadTimes};
 use crate::number::{duration, grouped, share, share_cell};
@@ -8,7 +8,7 @@ use quipu_model::pass::Detail;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// How many lanes a brief document draws.
+/// Number of lanes that a brief document draws.
 const BRIEF_LANES: usize = 16;
 
 impl ReportBody for Schedules {
@@ -110,7 +110,7 @@ impl Schedules {
         }
     }
 
-    /// Busy ticks as shares of the part of each step that lies between first and last reading.
+    /// Busy ticks as shares of the part of each step between the first and the last reading.
     fn shares(&self, busy: &[u64]) -> Vec<f32> {
         let (Some(first), Some(last)) = (self.first_clock, self.last_clock) else { return Vec::new() };
         let width = self.steps.ticks;
@@ -231,10 +231,10 @@ impl Schedules {
     }
 }
 
-/// How much of a schedule is shown to people.
+/// Maximum number of letters of a schedule in a document.
 const MAX_SHOWN: usize = 200;
 
-/// The beginning of a schedule; it has one byte a letter.
+/// The beginning of a schedule, which has one byte per letter.
 fn shortened(schedule: &str) -> String {
     match schedule.get(..MAX_SHOWN) {
         Some(shown) if schedule.len() > MAX_SHOWN => format!("{shown}…"),

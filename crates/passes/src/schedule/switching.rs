@@ -1,4 +1,4 @@
-//! What the cores of a trace did: context switches, their reasons, and what lies between them.
+//! The result for the cores of a trace: context switches, their reasons, and the slices between them.
 
 use quipu_model::ThreadId;
 use quipu_model::result;

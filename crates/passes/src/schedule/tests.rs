@@ -1,4 +1,4 @@
-//! What `schedule` promises, on traces of a few rows.
+//! Tests of `schedule` on traces of a few rows.
 
 use super::*;
 use crate::sample::{
@@ -158,7 +158,7 @@ fn switches_are_counted_where_a_thread_is_left() {
     let switching = report_of(&Schedule, "letter=2", &cores()).json()["switching"].clone();
     assert_eq!(switching["total"]["switches"], 1);
     assert_eq!(switching["total"]["threads"], json!([1, 2]));
-    // Threads 1 and 2 are B and C; a letter stands for two instructions or idles.
+    // Threads 1 and 2 are B and C; a letter represents two instructions or idles.
     assert_eq!(switching["cores"][0]["schedule"], "Bbb__C");
     assert_eq!(switching["cores"][1]["schedule"], "_");
     assert_eq!(
@@ -190,7 +190,7 @@ fn a_thread_migrates_when_it_comes_to_another_core_by_the_clock() {
         "thread 1 1\nclock 10\ninstr 0 4\nthread 2 1\nclock 30\ninstr 0 4\nthread 1 1\nclock 50\ninstr 0 4\n",
     ) + &core("thread 3 1\nclock 20\ninstr 0 4\nthread 1 1\nclock 40\ninstr 0 4");
     let switching = json(&Schedule, "", &text)["switching"].clone();
-    // Each clock reading stands after the thread's coming, so the one before counts: 1 comes to the second core at 20.
+    // Each clock reading comes after the thread's arrival, so the one before counts: 1 comes to the second core at 20.
     assert_eq!(switching["total"]["migrations"], 2);
     assert_eq!(
         switching["cores_per_thread"],
@@ -230,7 +230,7 @@ fn only_the_threads_with_the_most_records_are_drawn() {
     assert!(lanes.lanes.iter().all(|lane| lane.name != "thread 3"));
 }
 
-/// Random threads' rows, with every event, clocks that mostly go forward, and pieces anywhere.
+/// Rows of random threads, with every event, clocks that mostly advance, and pieces at any place.
 fn random(seed: u64, kind: ShardKind) -> MemoryTrace {
     let mut rng = Rng::new(seed);
     let shards = (0..2).map(|shard| {

@@ -1,4 +1,4 @@
-//! How long calls took: sum, extremes, and a histogram by powers of two.
+//! Latencies of calls: sum, extremes, and a histogram by powers of two.
 
 use quipu_model::result;
 
@@ -25,10 +25,10 @@ result! {
     }
 }
 
-/// Latencies on their way. The sum saturates: a damaged clock may say anything.
+/// Latencies so far. The sum saturates, as a damaged clock may have any value.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Latencies {
-    /// How many need this many bits.
+    /// Number of latencies by the number of bits that they need.
     bins: Vec<u64>,
     total: u64,
     ends: Option<(u64, u64)>,

@@ -149,7 +149,7 @@ struct Call {
     instrs: u64,
 }
 
-/// Where a thread is.
+/// State of a thread.
 #[derive(Clone, Debug, Default)]
 struct Thread {
     timing: Timing,
@@ -164,15 +164,15 @@ struct Thread {
 /// The analysis of one trace or thread.
 #[derive(Clone)]
 struct Watch {
-    /// For each shard whether it is a core.
+    /// For each shard, whether it is a core.
     cores: Arc<[bool]>,
     arch: Option<Arch>,
     clock_per_second: Option<u64>,
     calls: Map<u64, Call>,
     threads: Keyed<ThreadId, Thread>,
-    /// The latest call of the shard, if that is a core.
+    /// The latest call in the shard, if that is a core.
     latest_on_core: Option<u64>,
-    /// Failures of calls that are not known.
+    /// Failures of unknown calls.
     unknown: BTreeMap<u64, u64>,
 }
 
@@ -215,8 +215,8 @@ impl Part for Watch {
                     }
                 }
                 ThreadEvent::Failed => {
-                    // A thread that came from another core made its call there; the call that this core saw last is
-                    // what DynamoRIO has for it.
+                    // A thread that came from another core made its call there; DynamoRIO attributes its error to the last
+                    // call on this core.
                     let errors = match thread.latest.or(self.latest_on_core) {
                         Some(number) => &mut self.calls.entry(number).or_default().errors,
                         None => &mut self.unknown,
@@ -241,7 +241,7 @@ impl Part for Watch {
         for (error, count) in later.unknown {
             *self.unknown.entry(error).or_insert(0) += count;
         }
-        // What a thread was doing at the end of one shard is nothing to the next.
+        // The state of a thread at the end of one shard does not carry over to the next.
         self.threads = Keyed::default();
         self.latest_on_core = None;
     }
@@ -261,7 +261,7 @@ impl Part for Watch {
 }
 
 impl Thread {
-    /// Takes in the instructions between two events.
+    /// Handles the instructions between two events.
     fn run(&mut self, flags: &[u8], calls: &mut Map<u64, Call>) {
         if let Some(number) = self.kernel {
             let fetched = flags.iter().filter(|flags| **flags & instr_flags::NO_FETCH == 0).count();

@@ -1,7 +1,7 @@
 //! Names of Linux's system calls and errors, by number.
 //!
-//! The numbers are Linux's interface to programs and never change; new calls are added at the end of a table. Taken from
-//! the headers of Linux 6.x (`asm/unistd_64.h`, `asm/unistd_32.h`, `asm-generic/unistd.h`, `asm-generic/errno.h`). Numbers
+//! The numbers are Linux's interface to programs and never change; new calls are added at the end of a table. Taken from the
+//! headers of Linux 6.x (`asm/unistd_64.h`, `asm/unistd_32.h`, `asm-generic/unistd.h`, `asm-generic/errno.h`). Numbers
 //! without a call are left out: each run of names begins at its number.
 
 use quipu_isa::Arch;
@@ -19,7 +19,7 @@ pub fn syscall(arch: Option<Arch>, number: u64) -> Option<&'static str> {
     }
 }
 
-/// The name of an error, as C programs write it. These are the same on all architectures that have names above.
+/// The name of an error, as in C programs. The names are the same on all architectures listed above.
 pub fn error(number: u64) -> Option<&'static str> {
     find(ERRORS, number)
 }

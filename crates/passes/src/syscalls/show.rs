@@ -1,4 +1,4 @@
-//! System calls as people see them.
+//! System calls as text and tables.
 
 use super::{SyscallCount, SyscallCounts};
 use crate::filtered::Filtered;
@@ -6,11 +6,11 @@ use crate::split::Answer;
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::pass::Detail;
 
-/// How many calls a brief document lists.
+/// Number of calls in a brief document.
 const BRIEF_ROWS: usize = 6;
 
 impl SyscallCount {
-    /// What to call it: its name, or its number.
+    /// The call's name, or its number if it has none.
     pub fn label(&self) -> String {
         self.name.map_or_else(|| format!("#{}", self.number), str::to_owned)
     }
@@ -44,10 +44,10 @@ impl Answer for SyscallCounts {
 }
 
 impl SyscallCounts {
-    /// A row for each call; columns that are empty throughout are left out.
+    /// A row for each call; columns without any values are left out.
     fn calls_grid(&self, shown: usize) -> Grid {
         let is_timed = self.syscalls.iter().any(|call| call.latency.is_some());
-        // Means are of the calls that have a latency.
+        // Means cover the calls that have a latency.
         let timed = |call: &SyscallCount| call.latency.as_ref().map_or(0, |latency| latency.timed);
         let is_partly_timed = is_timed && self.syscalls.iter().any(|call| timed(call) != call.calls);
         let is_switched = self.syscalls.iter().any(|call| call.switched > 0);

@@ -1,4 +1,4 @@
-//! What `syscalls` promises, on traces of a few rows.
+//! Tests of `syscalls` on traces of a few rows.
 
 use super::*;
 use crate::sample::{assert_batches_do_not_show, json, report_of, trace};
@@ -38,11 +38,11 @@ fn a_reading_that_does_not_frame_the_call_gives_no_latency() {
     for text in [
         // Too far before.
         "clock 100\nnofetch 1 1\nnofetch 1 1\nnofetch 1 1\nnofetch 1 1\nsyscall 1\nclock 200",
-        // The thread has gone on before the reading.
+        // The thread has continued before the reading.
         "clock 100\nsyscall 1\ninstr 0x10 4\nclock 200",
         // No reading after it.
         "clock 100\nsyscall 1",
-        // Readings that say nothing.
+        // Invalid readings.
         "clock 0\nsyscall 1\nclock 100",
         "clock 100\nsyscall 1\nclock 0xffffffffffffffff",
     ] {
@@ -57,7 +57,7 @@ fn an_error_before_any_call_is_of_an_unknown_call() {
     assert_eq!(found["syscalls"][0]["errors"][0]["name"], "EBADF");
 }
 
-/// Thread 1 calls, thread 2 runs, thread 1 continues inside its call, then outside it.
+/// Thread 1 makes a call, thread 2 runs, thread 1 continues inside its call, then outside it.
 fn switched(kind: ShardKind) -> MemoryTrace {
     let shard = MemoryShard::new("core.0")
         .kind(kind)
@@ -76,7 +76,7 @@ fn a_switch_in_the_middle_of_a_call_is_seen_with_and_without_threads_apart() {
         let report = report_of(&Syscalls, options, &switched(ShardKind::Core));
         assert_eq!(report.json()["syscalls"][0]["switched"], 1, "{options}");
     }
-    // Turns of threads in one file are no switches of a core.
+    // Turns of threads in one file are not switches of a core.
     let report = report_of(&Syscalls, "", &switched(ShardKind::Mixed));
     assert_eq!(report.json()["syscalls"][0]["switched"], 0);
 }

@@ -1,14 +1,14 @@
-//! Which system call a thread is in, and how long it took.
+//! The system call that a thread is in, and its latency.
 
 use quipu_model::lens::instr_flags;
 
 /// The reading, perhaps a window, the processor, then the call. (SPEC: drmemtrace.md#grammar-of-a-file.)
 const FRAME_RECORDS: u64 = 4;
 
-/// A clock that is not known.
+/// An unknown clock reading.
 const UNKNOWN: u64 = u64::MAX;
 
-/// The clock and the call of one thread.
+/// The latest clock reading and the open call of one thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Timing {
     /// The latest clock reading and its record.
@@ -20,7 +20,7 @@ pub(crate) struct Timing {
 #[derive(Clone, Copy, Debug)]
 struct Open {
     number: u64,
-    /// The reading right before it, until its latency is known.
+    /// The reading right before it; `None` if there is none or the latency is known.
     before: Option<u64>,
 }
 
@@ -30,25 +30,25 @@ impl Timing {
         self.open.map(|open| open.number)
     }
 
-    /// The thread makes a call.
+    /// Begins a call of the thread.
     pub(crate) fn call(&mut self, number: u64, record: u64) {
         let fresh = |(_, read): &(u64, u64)| record.saturating_sub(*read) <= FRAME_RECORDS;
         let before = self.clock.filter(fresh).map(|(clock, _)| clock);
         self.open = Some(Open { number, before });
     }
 
-    /// The clock is read: the number and the latency of the call that this ends, in ticks.
+    /// Handles a clock reading: returns the number and the latency, in ticks, of the call that it ends.
     pub(crate) fn read_clock(&mut self, clock: u64, record: u64) -> Option<(u64, u64)> {
         if matches!(clock, 0 | UNKNOWN) {
             return None;
         }
         self.clock = Some((clock, record));
         let open = self.open.as_mut()?;
-        // A clock that runs back is damaged; there is no latency below none.
+        // A clock that runs backwards is damaged; latencies are never negative.
         open.before.take().map(|before| (open.number, clock.saturating_sub(before)))
     }
 
-    /// The thread executes instructions: it is in no call any more if one of them is outside the kernel.
+    /// Handles executed instructions: the call has ended if one of them is outside the kernel.
     pub(crate) fn run(&mut self, flags: &[u8]) {
         if self.open.is_some() && flags.iter().any(|flags| flags & instr_flags::KERNEL == 0) {
             self.open = None;

@@ -1,4 +1,4 @@
-//! Which lines were touched, and in which intervals: a word of flags for each distinct line.
+//! The touched lines, and the intervals in which they were touched: a word of flags for each distinct line.
 
 use crate::axis::{Axis, Remap};
 use crate::lines::gather;
@@ -13,11 +13,11 @@ const FILTER_SLOTS: usize = 1024;
 pub(super) struct Footprint {
     axis: Axis,
     lines: Map<u64, u64>,
-    /// The same of the lines of large accesses. A line may stand in both until [`Footprint::settle`].
+    /// The same for the lines of large accesses. A line may be in both until [`Footprint::settle`].
     wide: Spans<u64>,
-    /// The interval that touches go to now.
+    /// The interval of current touches.
     now: usize,
-    /// Lines already marked in this interval, by their low bits. A slot that is free holds a line of another slot.
+    /// Lines already marked in this interval, by their low bits. A free slot holds a line of another slot.
     marked: Vec<u64>,
 }
 
@@ -46,7 +46,7 @@ impl Footprint {
         }
     }
 
-    /// Says that touches from here on happen in the interval of `position`, which must be covered.
+    /// Sets the interval of the following touches to that of `position`, which must be covered.
     pub(super) fn go_to(&mut self, position: u64) {
         let interval = self.axis.index(position);
         if interval != self.now {
@@ -55,29 +55,29 @@ impl Footprint {
         }
     }
 
-    /// True if both positions fall into one interval.
+    /// True if both positions are in one interval.
     pub(super) fn is_one_interval(&self, first: u64, last: u64) -> bool {
         self.axis.index(first) == self.axis.index(last)
     }
 
-    /// Marks a line as touched now.
+    /// Marks a line as touched in the current interval.
     #[inline]
     pub(super) fn touch(&mut self, line: u64) {
-        let slot = &mut self.marked[line as usize & (FILTER_SLOTS - 1)]; // Only the low bits count.
+        let slot = &mut self.marked[line as usize & (FILTER_SLOTS - 1)]; // Only the low bits are used.
         if *slot != line {
             *slot = line;
             self.mark(line);
         }
     }
 
-    /// Marks the lines of a large access as touched now.
+    /// Marks the lines of a large access as touched in the current interval.
     #[cold]
     pub(super) fn touch_all(&mut self, first: u64, last: u64) {
         let now = 1 << self.now;
         self.wide.change(first, last, |intervals| intervals.unwrap_or(0) | now);
     }
 
-    /// Leaves each line in one place only; what is said of a footprint needs that.
+    /// Leaves each line in one place only, which the results require.
     pub(super) fn settle(&mut self) {
         gather(&mut self.lines, &mut self.wide, |intervals, others| intervals | others);
         self.forget_marked();
@@ -125,7 +125,7 @@ impl Footprint {
         self.settle();
     }
 
-    /// The same touches by units `1 << coarser` lines large.
+    /// The same touches in units of `1 << coarser` lines.
     pub(super) fn coarser(&self, coarser: u32) -> Footprint {
         let mut units: Map<u64, u64> = Map::default();
         for (line, intervals) in &self.lines {
@@ -140,12 +140,12 @@ impl Footprint {
         coarse
     }
 
-    /// How many distinct lines there are.
+    /// Number of distinct lines.
     pub(super) fn len(&self) -> u64 {
         self.lines.len() as u64 + self.wide.n_numbers()
     }
 
-    /// How many distinct lines both have.
+    /// Number of distinct lines that both have.
     pub(super) fn n_shared(&self, other: &Footprint) -> u64 {
         let (few, many) = if self.lines.len() < other.lines.len() { (self, other) } else { (other, self) };
         let narrow = few.lines.keys().filter(|line| many.lines.contains_key(*line)).count() as u64;
@@ -161,7 +161,7 @@ impl Footprint {
         self.axis
     }
 
-    /// For each interval, how many distinct lines it touched, and how many were touched up to its end.
+    /// For each interval, the number of distinct lines touched in it, and the number touched up to its end.
     pub(super) fn over_time(&self) -> (Vec<u64>, Vec<u64>) {
         let mut touched = [0u64; Axis::MAX];
         let mut new = [0u64; Axis::MAX];

@@ -128,7 +128,7 @@ result! {
     }
 }
 
-/// What one shard touched: instructions, data. Both sides have the same axis.
+/// Footprints of one shard: instructions, then data. Both have the same axis.
 #[derive(Clone, Default)]
 struct Sides([Footprint; 2]);
 
@@ -145,7 +145,7 @@ impl Sides {
     fn touch(&mut self, lines: Lines, addr: u64, size: u32, kind: AccessKind) {
         if let Some(side) = side_of(kind) {
             let side = &mut self.0[side];
-            // Both want the side, and one of them gets it.
+            // Both closures would borrow the side, and only one of them can.
             let mut wide = None;
             lines.each(addr, size, |line| side.touch(line), |first, last| wide = Some((first, last)));
             if let Some((first, last)) = wide {
@@ -167,17 +167,17 @@ impl Sides {
     }
 }
 
-/// What a shard is.
+/// Thread or core of a shard.
 #[derive(Clone, Copy, Debug, Default)]
 struct Who {
     thread: Option<ThreadId>,
     core: Option<u64>,
 }
 
-/// The analysis at work.
+/// The pass.
 #[derive(Clone)]
 struct Touched {
-    /// Each shard of the trace.
+    /// Thread or core of each shard of the trace.
     who: Arc<[Who]>,
     lines: Lines,
     /// Lines in a page, as a power of two.
@@ -284,7 +284,7 @@ impl Answer for Footprints {
             vec![Cell::Count(lines), of_lines, Cell::Bytes(bytes), Cell::Count(pages), of_pages]
         };
         let mut facts = vec![("data".to_owned(), row(total.lines.data, total.pages.data))];
-        // A trace without fetches does not say where instructions are, which is no count of 0.
+        // A trace without fetches does not show the addresses of instructions, which is not a count of 0.
         if total.lines.instr > 0 {
             facts.push(("instructions".to_owned(), row(total.lines.instr, total.pages.instr)));
         }

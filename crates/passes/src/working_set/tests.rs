@@ -1,4 +1,4 @@
-//! What `working-set` promises, on traces of a few rows.
+//! Tests of `working-set` on traces of a few rows.
 
 use super::*;
 use crate::sample::{assert_division_of_does_not_show, json, report, report_of, trace};
@@ -43,7 +43,7 @@ fn intervals_are_few_and_begin_at_multiples_of_their_width() {
     let report = report(&WorkingSet, "", &long(1000));
     let set = report.as_any().downcast_ref::<crate::PerThread<Footprints>>().unwrap();
     assert_eq!((set.total.total.interval, set.total.total.start), (16, 0));
-    // Instruction 500 lies in interval 31, with 4 of the 10 lines and 12 new ones.
+    // Instruction 500 is in interval 31, with 4 of the 10 lines and 12 new ones.
     let expected: Vec<u64> = (0..63)
         .map(|i| match i {
             0..31 => 10,
@@ -86,7 +86,7 @@ fn threads_that_share_a_shard_are_told_apart_and_add_up() {
     assert_eq!(threads[0]["lines"], json!({ "total": 3, "instr": 1, "data": 2 }));
     assert_eq!(threads[1]["lines"], json!({ "total": 3, "instr": 1, "data": 2 }));
     assert_eq!(threads[0]["data_lines"], json!([1, 0, 1]));
-    // A thread is there from where it is switched to, which is after the other's instruction 0.
+    // A thread begins where it is switched to, which is after the other's instruction 0.
     assert_eq!(threads[1]["data_lines"], json!([0, 2]));
     assert_eq!(threads[1]["start"], 0);
 }
@@ -115,7 +115,7 @@ fn nothing_touched_is_nothing_shown() {
     assert_eq!(set["data_lines"], json!([0]));
 }
 
-/// Two shards of instructions with any number of accesses each, other records between them, and pieces anywhere.
+/// Two shards of instructions with any number of accesses each, other records between them, and pieces at any place.
 fn random(seed: u64) -> MemoryTrace {
     let mut rng = Rng::new(seed);
     let shards = (0..2).map(|shard| {
