@@ -1,7 +1,7 @@
-//! Types files from debug information: what Cacheray's extractor writes, and what it should have written.
+//! Types files from debug information: those that Cacheray's extractor writes, and correct ones.
 //!
-//! SPEC: cacheray.md#types. The file's words are Cacheray's (`struct U` also for a union, `T[]`, names
-//! of anonymous types, identity by the entry's offset), so a file of C types that Cacheray gets right comes out the same.
+//! SPEC: cacheray.md#types. The wording of the file is Cacheray's (`struct U` also for a union, `T[]`, names of anonymous
+//! types, identity by the entry's offset), so a file of C types that Cacheray handles correctly is the same.
 
 use crate::dwarf::read::Reading;
 use crate::dwarf::types::{Kind, Member, MemberKind};
@@ -11,24 +11,24 @@ use std::collections::{HashMap, HashSet};
 
 mod original;
 
-/// The largest size of a member that Cacheray's simulator reads, whose numbers there have 32 bits. Larger ones are cut, as
-/// the rest of the file would be lost.
+/// The largest size of a member that Cacheray's simulator reads, with 32-bit numbers. Larger sizes are cut, since the rest
+/// of the file would be lost otherwise.
 const MAX_MEMBER: i64 = i32::MAX as i64;
 
-/// Which types are written, and how.
+/// The types that are written, and their form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Compat {
     /// All types that are defined anywhere, with their true sizes.
     #[default]
     Right,
-    /// Those of Cacheray, with its faults.
+    /// The types that Cacheray writes, with its faults.
     Original,
 }
 
 /// The types of a program as a file.
 ///
 /// # Errors
-/// If the debug information is damaged; and, of [`Compat::Original`], where Cacheray ends with an exception.
+/// If the debug information is damaged; for [`Compat::Original`], also where Cacheray ends with an exception.
 pub fn types_file(info: &DebugInfo, compat: Compat) -> Result<TypesFile, DebugError> {
     match compat {
         Compat::Right => Ok(right(Reading::new(info, &info.view()))),
@@ -36,28 +36,28 @@ pub fn types_file(info: &DebugInfo, compat: Compat) -> Result<TypesFile, DebugEr
     }
 }
 
-/// All types, each name and each entry once: what is defined in several units comes as in the first, and of several names
-/// that `typedef` gives to one structure without a name, the first is its name.
+/// All types, each name and each entry once: a type that is defined in several units is taken from the first, and of several
+/// `typedef` names for one structure without a name, the first is its name.
 ///
-/// A structure that is only declared, or has no members, is left out: Cacheray's simulator takes it for one that holds
-/// every address.
+/// A structure that is only declared, or has no members, is left out: Cacheray's simulator would treat it as one that
+/// contains every address.
 fn right(info: Reading<'_, '_>) -> TypesFile {
     let mut file = TypesFile::default();
     let mut known: HashSet<String> = HashSet::new();
     let mut aliases: HashSet<(String, String)> = HashSet::new();
-    // What structures and unions without a name of their own are called.
+    // Names of structures and unions that have no name of their own.
     let mut given: HashMap<TypeId, String> = HashMap::new();
     for id in info.info.type_ids() {
-        // Damage to one type costs that type.
+        // Damage to a type loses only that type.
         let Ok(ty) = info.defined(id) else { continue };
         match &ty.kind {
-            // It was led to a definition elsewhere, which has its turn.
+            // This is a declaration; its definition is handled at its own entry.
             _ if ty.id != id || ty.is_declaration => {}
             Kind::Struct | Kind::Class | Kind::Variants if ty.name.is_some() => {
                 let name = record_name(&ty, &ty.path);
                 if known.insert(name.clone()) {
                     if ty.kind == Kind::Class {
-                        // LLVM calls it `class.X`, which the simulator looks up as it is.
+                        // LLVM calls it `class.X`, and the simulator looks it up by that name.
                         let alias = format!("class.{}", ty.path);
                         aliases.insert((alias.clone(), name.clone()));
                         file.typedefs.push(TypedefDef { def: name.clone(), alias });
@@ -74,7 +74,7 @@ fn right(info: Reading<'_, '_>) -> TypesFile {
                 let def = match &target {
                     None => "void".to_owned(),
                     Some(target) if target.is_record() && target.name.is_none() => {
-                        // A structure without a name of its own has the first name that it is given.
+                        // A structure without a name of its own gets the first alias as its name.
                         match given.get(&target.id) {
                             Some(name) => name.clone(),
                             None => {
@@ -113,7 +113,7 @@ fn record_name(ty: &Type, path: &str) -> String {
     }
 }
 
-/// A structure; none without members.
+/// A structure; `None` if it has no members.
 fn structure(info: Reading<'_, '_>, ty: &Type, name: String) -> Option<StructDef> {
     let members = ty.members.iter().filter_map(|member| {
         let (offset, size) = extent(info, member)?;
@@ -133,7 +133,7 @@ fn union(info: Reading<'_, '_>, ty: &Type, name: String) -> UnionDef {
     UnionDef { id: info.info.section_offset(ty.id), members: members.collect(), name }
 }
 
-/// Offset and size of a member in bytes. A bit field has those of the unit of storage that it lies in, if there is one.
+/// Offset and size of a member in bytes; for a bit field, those of its storage unit, if there is one.
 fn extent(info: Reading<'_, '_>, member: &Member) -> Option<(i64, i64)> {
     let bits = member.bit_offset?;
     let number = |n: u64| i64::try_from(n).ok();
@@ -150,7 +150,7 @@ fn extent(info: Reading<'_, '_>, member: &Member) -> Option<(i64, i64)> {
     Some((number(bits / 8)?, number(member.size()?)?))
 }
 
-/// Name of a member, text of its type, and identity of the type.
+/// Name of a member, text of its type, and id of the type.
 fn words(info: Reading<'_, '_>, member: &Member) -> (String, String, u64) {
     let text = text(info, member.ty);
     let id = member.ty.map_or(0, |ty| info.info.section_offset(ty));
@@ -167,11 +167,11 @@ fn words(info: Reading<'_, '_>, member: &Member) -> (String, String, u64) {
     }
 }
 
-/// The text of a type in the words of the file: other names resolved, and `struct` before everything that has members.
+/// The text of a type in the wording of the file: aliases resolved, and `struct` before every type with members.
 fn text(info: Reading<'_, '_>, id: Option<TypeId>) -> String {
     let mut sides = (String::new(), String::new());
     let mut at = id;
-    // As deep as a type of C that anybody writes.
+    // Deeper than any realistic type in C.
     for _ in 0..32 {
         let Some(ty) = at.map(|at| info.defined(at)) else { return sides.0 + "void" + &sides.1 };
         let Ok(ty) = ty else { break };

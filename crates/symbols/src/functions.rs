@@ -1,5 +1,5 @@
-//! Which function has the code at an address, and which line of the source: by debug information, else by the tables of symbols
-//! of the file itself.
+//! Finds the function that contains an address, and the line of the source: from debug information, otherwise from the
+//! symbol tables of the file.
 
 use crate::dwarf::DebugInfo;
 use crate::dwarf::types::Place;
@@ -16,10 +16,10 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// Reads a file. One that cannot be read, or that is not there, has no functions.
+    /// Reads a file. A file that is missing or cannot be read has no functions.
     #[must_use]
     pub fn open(path: &Path) -> Functions {
-        // What opens for ever is no program.
+        // Opening a pipe or device could block forever; it is not a program anyway.
         if !std::fs::metadata(path).is_ok_and(|meta| meta.is_file()) {
             return Functions::default();
         }
@@ -27,7 +27,7 @@ impl Functions {
         Functions { info, symbols: code_symbols(path).unwrap_or_default() }
     }
 
-    /// Where the function begins that has the code at an address of the file, and its name.
+    /// The start address and the name of the function that contains the code at an address of the file.
     #[must_use]
     pub fn at(&self, address: u64) -> Option<(u64, &str)> {
         let known = self.info.as_ref().and_then(|info| info.objects().function_at(address));
@@ -41,20 +41,20 @@ impl Functions {
         (address - symbol.address < symbol.size).then_some((symbol.address, &*symbol.name))
     }
 
-    /// The line of the source that the code at an address of the file comes from.
+    /// The line of the source for the code at an address of the file.
     #[must_use]
     pub fn source_at(&self, address: u64) -> Option<Place> {
         self.info.as_ref()?.line_of(address)
     }
 }
 
-/// The addresses of a file that are loaded, from the lowest to the highest; `None` if it is no program or library.
+/// The range from the lowest to the highest loaded address of a file; `None` if it is not a program or library.
 #[must_use]
 pub fn loaded(path: &Path) -> Option<Range<u64>> {
     let cache = ReadCache::new(std::fs::File::open(path).ok()?);
     let file = object::File::parse(&cache).ok()?;
     let parts = file.segments().map(|part| part.address()..part.address().saturating_add(part.size()));
     let all = parts.reduce(|all, part| all.start.min(part.start)..all.end.max(part.end))?;
-    // Parts begin with their pages.
+    // Segments begin at page boundaries.
     Some(all.start & !0xfff..all.end)
 }

@@ -1,8 +1,8 @@
-//! The leaves of a type, byte by byte: what a picture of it shows, and what an access to it touches.
+//! The leaves of a type, byte by byte: the content of a picture of it, and the members that an access touches.
 //!
-//! A [`Flat`] has the members of a type down to those that have none themselves, with paths: `pos.x`, `a[2].b`. Members of
-//! anonymous structures have no step in the path, base classes one of the form `Base::`. Long arrays, and arrays of
-//! characters, stay one leaf. Members of unions and variants lie over each other.
+//! A [`Flat`] has the members of a type down to those without members of their own, with paths: `pos.x`, `a[2].b`. Members
+//! of anonymous structures have no step in the path, base classes one of the form `Base::`. Long arrays, and arrays of
+//! characters, stay one leaf. Members of unions and variants overlap.
 
 use crate::dwarf::read::Reading;
 use crate::dwarf::types::{Encoding, Hole, Kind, Member, MemberKind, Place, gaps};
@@ -10,12 +10,12 @@ use crate::dwarf::{DebugError, DebugInfo, MAX_DEPTH, Type, TypeId};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// How far a type is taken apart.
+/// Limits of expanding a type into leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// From this many leaves on, members stay whole.
+    /// Number of leaves from which on members are not expanded.
     pub leaves: usize,
-    /// Arrays of more elements (of all dimensions) stay whole.
+    /// Arrays with more elements (of all dimensions) are not expanded.
     pub elements: u64,
 }
 
@@ -25,78 +25,79 @@ impl Default for Limits {
     }
 }
 
-/// Members that are looked at for one type, however many leaves they have: a bound for types made to have none.
+/// Maximum number of members visited for one type, however many leaves they have: a bound for types constructed to have
+/// none.
 const MAX_VISITS: usize = 1 << 20;
-/// The longest path of a leaf.
+/// Maximum length of a leaf's path.
 const MAX_PATH: usize = 1024;
-/// The most bytes that are drawn.
+/// Maximum number of bytes that are drawn.
 const MAX_DRAWN: u64 = 1 << 20;
 
-/// A type as its leaves.
+/// A type with its leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flat {
-    /// Its name with everything around it.
+    /// Its qualified name.
     pub name: String,
     /// Its size in bytes.
     pub size: u64,
-    /// The leaves, by offset; those at one place in the order of the source.
+    /// The leaves by offset; those at one offset in the order of the source.
     pub leaves: Vec<Leaf>,
-    /// Bits that no leaf has.
+    /// Bits that belong to no leaf.
     pub holes: Vec<Hole>,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub place: Option<Place>,
-    /// True if limits kept something whole that has parts.
+    /// True if limits kept something from being expanded.
     pub is_cut: bool,
 }
 
-/// A member that is not taken apart.
+/// A member that is not expanded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
-    /// The way to it.
+    /// The path to it.
     pub path: String,
-    /// How its type is written.
+    /// The text of its type.
     pub text: String,
-    /// Bytes before it: before the first byte that it has a bit in.
+    /// Offset of the first byte that contains one of its bits.
     pub offset: u64,
-    /// Bytes that it has a bit in.
+    /// Number of bytes that contain its bits.
     pub size: u64,
-    /// Of a bit field, the first bit in its first byte, and how many bits there are.
+    /// For a bit field, the first bit in its first byte, and the number of bits.
     pub bits: Option<(u8, u64)>,
-    /// What it is.
+    /// Kind of the leaf.
     pub kind: LeafKind,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub place: Option<Place>,
 }
 
-/// What a leaf is.
+/// Kinds of leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LeafKind {
-    /// A number, character or truth value.
+    /// A number, character or Boolean.
     Base(Encoding),
     /// An address.
     Pointer,
-    /// A name for a number.
+    /// An enumeration.
     Enum,
-    /// Some bits.
+    /// A bit field.
     BitField,
-    /// An array that stays whole.
+    /// An array that is not expanded.
     Array,
-    /// What says which variant is there.
+    /// The discriminant, which selects the variant.
     Discriminant,
-    /// A structure or union that stays whole.
+    /// A structure or union that is not expanded.
     Record,
     /// Anything else.
     Other,
 }
 
-/// What a byte of a picture shows.
+/// The content of a byte in a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cell {
-    /// The first leaf that has a bit in the byte, by number.
+    /// The first leaf with a bit in the byte, by number.
     Leaf(u32),
-    /// Nothing, with members after it.
+    /// Unused, with members after it.
     Hole,
-    /// Nothing, after all members.
+    /// Unused, after all members.
     Padding,
     /// Not a byte of this object.
     Outside,
@@ -106,7 +107,7 @@ impl DebugInfo {
     /// The leaves of a type.
     ///
     /// # Errors
-    /// If the type's size is not known, or its entry is damaged. Damage in members keeps them whole.
+    /// If the type's size is unknown, or its entry is damaged. Members with damage are not expanded.
     pub fn flat(&self, id: TypeId, limits: Limits) -> Result<Flat, DebugError> {
         let view = self.view();
         let info = Reading::new(self, &view);
@@ -148,16 +149,16 @@ impl DebugInfo {
     }
 }
 
-/// Something that may have parts.
+/// An item that may have parts.
 pub(crate) struct Piece {
     pub(crate) path: String,
     pub(crate) text: String,
     pub(crate) ty: Option<TypeId>,
     pub(crate) bit_offset: u64,
     pub(crate) bit_size: u64,
-    /// What it is if its type does not matter.
+    /// Its kind, if that does not depend on its type.
     pub(crate) forced: Option<LeafKind>,
-    /// True of a base class: its own virtual base classes lie where the whole object has them.
+    /// True for a base class, whose virtual base classes are placed by the complete object.
     pub(crate) is_base: bool,
     pub(crate) place: Option<Place>,
 }
@@ -166,7 +167,7 @@ struct Flattening<'b, 'a> {
     info: Reading<'b, 'a>,
     limits: Limits,
     types: HashMap<TypeId, Option<Rc<Type>>>,
-    /// The first bit, how many bits, and the leaf.
+    /// First bit and number of bits of each leaf, and the leaf.
     leaves: Vec<(u64, u64, Leaf)>,
     n_visits: usize,
     is_cut: bool,
@@ -268,7 +269,7 @@ impl Flattening<'_, '_> {
     }
 }
 
-/// A member as a part of what it is in; `None` if it lies nowhere that is known.
+/// A member as a part of its container; `None` if its offset is unknown.
 pub(crate) fn member_piece(piece: &Piece, member: &Member) -> Option<Piece> {
     let mut path = piece.path.clone();
     let name = member.name.as_deref().unwrap_or("");
@@ -294,7 +295,7 @@ pub(crate) fn member_piece(piece: &Piece, member: &Member) -> Option<Piece> {
     })
 }
 
-/// A path that a name can follow.
+/// A path to which a name can be appended.
 fn dotted(path: String) -> String {
     if path.is_empty() || path.ends_with("::") { path } else { path + "." }
 }
@@ -313,15 +314,15 @@ fn subscript(at: u64, counts: &[Option<u64>]) -> String {
 }
 
 impl Flat {
-    /// The leaves that an access to some bytes touches, by number.
+    /// The leaves that an access touches, by number.
     pub fn touched(&self, offset: u64, size: u64) -> impl Iterator<Item = usize> + '_ {
         let end = offset.saturating_add(size);
         let is_hit = move |leaf: &Leaf| leaf.offset < end && offset < leaf.offset.saturating_add(leaf.size);
         self.leaves.iter().enumerate().filter(move |(_, leaf)| is_hit(leaf)).map(|(at, _)| at)
     }
 
-    /// The object as lines of `line_bytes`, when its first byte lies `start` bytes after the beginning of a line. Of a large
-    /// object, the first mebibyte.
+    /// The object as lines of `line_bytes`, with its first byte at `start` bytes after the beginning of a line. A large
+    /// object is cut after its first mebibyte.
     pub fn lines(&self, line_bytes: u64, start: u64) -> Vec<Vec<Cell>> {
         let line_bytes = line_bytes.clamp(1, MAX_DRAWN);
         let (start, size) = (start % line_bytes, self.size.min(MAX_DRAWN));
@@ -329,7 +330,7 @@ impl Flat {
         let mut cells = vec![Cell::Padding; index(size)];
         let last = self.leaves.iter().map(|leaf| leaf.offset.saturating_add(leaf.size)).max().unwrap_or(0);
         cells[..index(last.min(size))].fill(Cell::Hole);
-        // From the back, so that of several leaves the first is left.
+        // From the end, so that of several leaves the first remains.
         for (at, leaf) in self.leaves.iter().enumerate().rev() {
             let range = leaf.offset.min(size)..leaf.offset.saturating_add(leaf.size).min(size);
             cells[index(range.start)..index(range.end)]

@@ -1,17 +1,17 @@
-//! What addresses mean: which object lies where, and what it is made of.
+//! Resolves addresses: which object is at an address, and how that object is structured.
 //!
 //! | file | what |
 //! |---|---|
-//! | [`attribute`] | which type, element and field an access hits |
-//! | [`dwarf`] | what a program's debug information says: types, variables, functions, lines |
+//! | [`attribute`] | the type, element and field that an access hits |
+//! | [`dwarf`] | a program's debug information: types, variables, functions, lines |
 //! | [`extract`] | files of types from debug information |
-//! | [`functions`] | which function has the code at an address |
+//! | [`functions`] | the function that contains an address |
 //! | [`layout`] | the leaves of a type, byte by byte |
-//! | [`regions`] | which of the live regions of memory an address lies in |
-//! | [`types_file`] | types as Cacheray's extractor writes them, and how names are looked up in them |
-//! | [`remap`] | files that say where members lie in another layout |
+//! | [`regions`] | the live region of memory that contains an address |
+//! | [`types_file`] | types in the form of Cacheray's extractor, and the look-up of names in them |
+//! | [`remap`] | files with the offsets of members in another layout |
 //!
-//! This crate knows no trace.
+//! This crate does not depend on traces.
 
 pub mod attribute;
 pub mod dwarf;
@@ -25,10 +25,10 @@ pub mod types_file;
 
 use std::fmt;
 
-/// What is wrong with a file of types or of a layout.
+/// An error in a file of types or of a layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileError {
-    /// The line, counted from 1, if it is known.
+    /// The line, counted from 1, if known.
     pub line: Option<usize>,
     /// What was expected and what was found.
     pub what: String,

@@ -1,22 +1,22 @@
-//! Live regions of memory: which one an address lies in.
+//! Live regions of memory, and the look-up of the region at an address.
 //!
-//! Regions may lie over each other. An address belongs to the one that was added last of those that hold it, and
-//! removing by an address removes the one that was added last of those that begin there.
+//! Regions may overlap. An address belongs to the region that was added last among those that contain it, and removal by an
+//! address removes the region that was added last among those that begin there.
 //! SPEC: cacheray.md#regions.
 
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// Regions that lie over each other at one address; of more, the oldest is forgotten there.
+/// Maximum number of overlapping regions at one address; beyond it, the oldest one is dropped there.
 pub const MAX_DEPTH: usize = 64;
-/// Regions that are kept; an attack, not a program, has more at once.
+/// Maximum number of live regions; only an attack has more at once.
 pub const MAX_REGIONS: usize = 1 << 26;
-/// Places whose region is remembered; a power of two.
+/// Number of entries of the look-up cache; a power of two.
 const N_REMEMBERED: usize = 1 << 14;
-/// Bytes of such a place, as a power of two.
+/// Size of the block of addresses that a cache entry covers, as a power of two.
 const PLACE_SHIFT: u32 = 6;
 
-/// Number of a region, given when it is added and never again.
+/// Number of a region, which is assigned when it is added and never reused.
 pub type RegionId = u64;
 
 /// A region as it was added.
@@ -26,31 +26,31 @@ pub struct Region<T> {
     pub id: RegionId,
     /// First byte.
     pub start: u64,
-    /// The byte after its last; at most 2^64 - 1.
+    /// End of the region (exclusive); at most 2^64 - 1.
     pub end: u64,
-    /// What it is.
+    /// The caller's data.
     pub what: T,
 }
 
-/// Where a live region is kept: small numbers, which are given again when a region has ended.
+/// Index of a live region's slot; it is reused when the region has ended.
 pub type Slot = u32;
 
 /// A live region in its slot.
 #[derive(Clone, Copy, Debug)]
 struct Kept<T> {
     region: Region<T>,
-    /// Whether a newer region lay over some of it at any time.
+    /// True if a newer region ever overlapped it.
     was_covered: bool,
 }
 
-/// A stretch of addresses over which the same regions lie, the newest last.
+/// A range of addresses with the same overlapping regions, the newest last.
 #[derive(Clone, Debug)]
 struct Segment {
     end: u64,
     over: Vec<Slot>,
 }
 
-/// What was looked up last of a place: a stretch of it, and the region there.
+/// A cached look-up: a range of addresses within a block, and the region there.
 #[derive(Clone, Copy, Debug)]
 struct Remembered<T> {
     start: u64,
@@ -59,19 +59,19 @@ struct Remembered<T> {
     region: Option<Region<T>>,
 }
 
-/// What lies over another thing when a region is added.
+/// Relations of a new region to the live ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Over {
     /// A live region begins at the same address.
     pub same_start: bool,
-    /// A live region holds it, or is held by it.
+    /// A live region contains it, or is contained in it.
     pub nested: bool,
-    /// A live region holds some of it, and more.
+    /// A live region overlaps it partly.
     pub overlap: bool,
 }
 
-/// The live regions. Adding and removing takes time in the logarithm of their number and in how many lie there; looking
-/// up what was looked up nearby takes a load and two comparisons.
+/// The live regions. Adding and removing takes time in the logarithm of their number and in the number of overlapping
+/// regions; looking up an address near an earlier one takes a load and two comparisons.
 #[derive(Clone, Debug)]
 pub struct RegionMap<T> {
     segments: BTreeMap<u64, Segment>,
@@ -79,7 +79,7 @@ pub struct RegionMap<T> {
     free: Vec<Slot>,
     starts: FxHashMap<u64, Vec<Slot>>,
     remembered: Vec<Remembered<T>>,
-    /// What is remembered with another age is out of date.
+    /// Entries of `remembered` with another age are invalid.
     age: u32,
     next: RegionId,
 }
@@ -99,7 +99,7 @@ impl<T: Copy> Default for RegionMap<T> {
 }
 
 impl<T: Copy> RegionMap<T> {
-    /// How many regions are live.
+    /// Number of live regions.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -114,20 +114,20 @@ impl<T: Copy> RegionMap<T> {
         self.slots.iter().flatten().map(|kept| &kept.region)
     }
 
-    /// The live region that is kept in a slot.
+    /// The live region in a slot.
     #[inline]
     pub fn slot(&self, slot: Slot) -> Option<&Region<T>> {
         Some(&self.slots.get(slot as usize)?.as_ref()?.region)
     }
 
-    /// The same, and whether every address of the region is known to belong to it: no newer one ever lay over it.
+    /// The same, and whether every address of the region is known to belong to it, because no newer one ever overlapped it.
     #[inline]
     pub fn whole_slot(&self, slot: Slot) -> Option<(&Region<T>, bool)> {
         let kept = self.slots.get(slot as usize)?.as_ref()?;
         Some((&kept.region, !kept.was_covered))
     }
 
-    /// The stretches between two addresses that belong to a region: their bounds, and the slot and the region.
+    /// The ranges between two addresses that belong to a region: their bounds, the slot and the region.
     pub fn stretches(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64, Slot, &Region<T>)> {
         self.between(start, end).filter_map(move |(from, segment)| {
             let slot = *segment.over.last()?;
@@ -136,8 +136,8 @@ impl<T: Copy> RegionMap<T> {
         })
     }
 
-    /// Adds a region of `n_bytes` from `start` on, cut off at the last address. One without bytes lies nowhere, but can be
-    /// removed.
+    /// Adds a region of `n_bytes` from `start` on, cut off at the last address. An empty region contains no address, but can
+    /// be removed.
     ///
     /// Returns its number; `None` if there are too many.
     pub fn add(&mut self, start: u64, n_bytes: u64, what: T) -> Option<RegionId> {
@@ -166,7 +166,7 @@ impl<T: Copy> RegionMap<T> {
         Some(id)
     }
 
-    /// Takes a region out of its slot.
+    /// Removes a region from its slot.
     fn take(&mut self, slot: Slot) -> Option<Region<T>> {
         let kept = self.slots.get_mut(slot as usize)?.take()?;
         self.free.push(slot);
@@ -178,7 +178,7 @@ impl<T: Copy> RegionMap<T> {
         self.slot(*self.starts.get(&start)?.last()?)
     }
 
-    /// How a region that is to be added lies to the live ones.
+    /// The relations of a region that is to be added to the live ones.
     pub fn over(&self, start: u64, n_bytes: u64) -> Over {
         let end = start.saturating_add(n_bytes);
         let mut over = Over { same_start: self.starts.contains_key(&start), ..Over::default() };
@@ -194,7 +194,7 @@ impl<T: Copy> RegionMap<T> {
         over
     }
 
-    /// Removes the region that was added last of those that begin at `start`.
+    /// Removes the region that was added last among those that begin at `start`.
     pub fn remove(&mut self, start: u64) -> Option<Region<T>> {
         let slots = self.starts.get_mut(&start)?;
         let slot = slots.pop()?;
@@ -207,7 +207,7 @@ impl<T: Copy> RegionMap<T> {
         Some(region)
     }
 
-    /// Removes whatever lies between two addresses, in part or in whole.
+    /// Removes all regions between two addresses, also those that are only partly between them.
     pub fn clear(&mut self, start: u64, n_bytes: u64) {
         let end = start.saturating_add(n_bytes);
         let mut slots: Vec<Slot> =
@@ -230,7 +230,7 @@ impl<T: Copy> RegionMap<T> {
     /// The region that an address belongs to.
     #[inline]
     pub fn at(&mut self, addr: u64) -> Option<Region<T>> {
-        let slot = (addr >> PLACE_SHIFT) as usize & (N_REMEMBERED - 1); // A place by its lower bits.
+        let slot = (addr >> PLACE_SHIFT) as usize & (N_REMEMBERED - 1); // A block by its lower bits.
         if let Some(found) = self.remembered.get(slot)
             && found.age == self.age
             && found.start <= addr
@@ -257,7 +257,7 @@ impl<T: Copy> RegionMap<T> {
                 (start, end, None)
             }
         };
-        // What lies beyond the place is forgotten with other places.
+        // Addresses outside of the block are invalidated with other blocks.
         let remembered =
             Remembered { start: start.max(place), end: end.min(place_end), age: self.age, region };
         if let Some(slot) = self.remembered.get_mut(slot) {
@@ -266,7 +266,7 @@ impl<T: Copy> RegionMap<T> {
         region
     }
 
-    /// Forgets what is remembered of the places between two addresses.
+    /// Invalidates the cache for the blocks between two addresses.
     fn forget(&mut self, start: u64, end: u64) {
         let (first, last) = (start >> PLACE_SHIFT, end.saturating_sub(1) >> PLACE_SHIFT);
         if last.saturating_sub(first) >= N_REMEMBERED as u64 {
@@ -286,16 +286,16 @@ impl<T: Copy> RegionMap<T> {
         }
     }
 
-    /// The segments that lie between two addresses, in part or in whole.
+    /// The segments between two addresses, also those that are only partly between them.
     fn between(&self, start: u64, end: u64) -> impl Iterator<Item = (&u64, &Segment)> {
-        // Nothing lies within no bytes.
+        // An empty range contains no segment.
         let first =
             self.segments.range(..=start).next_back().filter(|(_, segment)| start < segment.end.min(end));
         let first_start = first.map_or(start, |(start, _)| *start);
         self.segments.range(first_start..end.max(first_start))
     }
 
-    /// Makes segments begin at an address, where one lies over it.
+    /// Splits the segment that contains an address so that one begins there.
     fn split(&mut self, at: u64) {
         let Some((start, segment)) = self.segments.range_mut(..at).next_back() else { return };
         if segment.end <= at || *start == at {
@@ -348,12 +348,12 @@ impl<T: Copy> RegionMap<T> {
         for start in empty {
             self.segments.remove(&start);
         }
-        // Segments that a region had split are one again, so that their number follows that of the regions.
+        // Segments that a region had split are merged again, so that their number is bounded by that of the regions.
         self.join(start);
         self.join(end);
     }
 
-    /// Joins the segments on both sides of an address if the same regions lie over them.
+    /// Merges the segments on both sides of an address if the same regions overlap them.
     fn join(&mut self, at: u64) {
         let Some(behind) = self.segments.get(&at) else { return };
         let (end, over) = (behind.end, behind.over.clone());
@@ -372,7 +372,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The rule, word by word.
+    /// The rule, implemented literally.
     #[derive(Default)]
     struct Obvious(Vec<Region<u8>>);
 

@@ -1,7 +1,7 @@
-//! Files that say where the members of structures lie in another layout.
+//! Files with the offsets of the members of structures in another layout.
 //!
-//! A line for each structure: `struct NAME=member,offset;member,offset`. Numbers are decimal, hexadecimal (`0x`) or octal
-//! (a leading `0`). SPEC: cacheray.md#types.
+//! One line per structure: `struct NAME=member,offset;member,offset`. Numbers are decimal, hexadecimal (`0x`) or octal (a
+//! leading `0`). SPEC: cacheray.md#types.
 
 use crate::FileError;
 
@@ -12,7 +12,7 @@ pub struct Remap {
     pub structs: Vec<StructRemap>,
 }
 
-/// Where the members of one structure lie.
+/// The member offsets of one structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StructRemap {
     /// Its name, with `struct ` in front.
@@ -25,7 +25,7 @@ impl Remap {
     /// Reads a file.
     ///
     /// # Errors
-    /// If a line is empty or has no `=`, where Cacheray ends its work; or an offset is no number.
+    /// If a line is empty or has no `=`, where Cacheray stops; or if an offset is not a number.
     pub fn parse(text: &str) -> Result<Remap, FileError> {
         let structs = text.lines().enumerate().map(|(i, line)| parse_line(line, i + 1));
         Ok(Remap { structs: structs.collect::<Result<_, _>>()? })

@@ -1,56 +1,57 @@
-//! What an ELF file's own tables say of its variables and functions: a name, an address and a size, but no type.
+//! Variables and functions in an ELF file's symbol tables: a name, an address and a size, but no type.
 //!
-//! Programs without debug information have them unless they were stripped, and libraries always have those that others use.
+//! Programs without debug information have these unless they were stripped, and libraries always have the symbols that they
+//! export.
 
 use crate::dwarf::DebugError;
 use object::read::{Object, ObjectSymbol, ReadCache, SymbolKind};
 use std::path::Path;
 
-/// The most variables, and the most functions, that are read of one file.
+/// Maximum number of variables, and of functions, that are read from one file.
 const MAX_SYMBOLS: usize = 1 << 20;
 
 /// A variable of unknown type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataSymbol {
-    /// Its name, as linkers know it.
+    /// Its linker name.
     pub name: String,
     /// Its address in the file.
     pub address: u64,
-    /// Its bytes; more than 0.
+    /// Its size in bytes; more than 0.
     pub size: u64,
 }
 
 /// A function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeSymbol {
-    /// Its name, as linkers know it.
+    /// Its linker name.
     pub name: String,
-    /// Where its code begins in the file.
+    /// The start of its code in the file.
     pub address: u64,
-    /// Bytes of its code; more than 0.
+    /// Size of its code in bytes; more than 0.
     pub size: u64,
 }
 
-/// The variables that a program's or library's tables of symbols name, by address; of several at one address the largest, and of
+/// The variables in the symbol tables of a program or library, by address; of several at one address, the largest, and among
 /// those the first by name.
 ///
 /// # Errors
-/// If the file cannot be read or is no ELF file.
+/// If the file cannot be read or is not an ELF file.
 pub fn data_symbols(path: &Path) -> Result<Vec<DataSymbol>, DebugError> {
     let variable = |(name, address, size)| DataSymbol { name, address, size };
     Ok(symbols(path, SymbolKind::Data)?.into_iter().map(variable).collect())
 }
 
-/// The functions that the same tables name, in the same order.
+/// The functions in the same tables, in the same order.
 ///
 /// # Errors
-/// If the file cannot be read or is no ELF file.
+/// If the file cannot be read or is not an ELF file.
 pub fn code_symbols(path: &Path) -> Result<Vec<CodeSymbol>, DebugError> {
     let function = |(name, address, size)| CodeSymbol { name, address, size };
     Ok(symbols(path, SymbolKind::Text)?.into_iter().map(function).collect())
 }
 
-/// Names, addresses and sizes of symbols of a kind.
+/// Names, addresses and sizes of the symbols of a kind.
 fn symbols(path: &Path, kind: SymbolKind) -> Result<Vec<(String, u64, u64)>, DebugError> {
     let file = std::fs::File::open(path)
         .map_err(|error| DebugError::new(format!("cannot read the file: {error}")).in_file(path))?;

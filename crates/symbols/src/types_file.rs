@@ -1,23 +1,23 @@
-//! Types as Cacheray's extractor writes them: `NAME.dwarf.json`, version 4.
+//! Types in the form of Cacheray's extractor: `NAME.dwarf.json`, version 4.
 //!
-//! JSON with sorted keys, indented by four blanks, without a last end of line. SPEC: cacheray.md#types.
+//! JSON with sorted keys, indented by four blanks, without a newline at the end. SPEC: cacheray.md#types.
 
 use crate::FileError;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-/// The version of the file that is read and written.
+/// The supported version of the file.
 pub const VERSION: u64 = 4;
-/// The largest file that is read: every type of a program with debug information of a gigabyte fits.
+/// The largest file that is read: all types of a program with a gigabyte of debug information fit.
 pub const MAX_BYTES: usize = 1 << 30;
 
-/// A file of types. Fields are in the order in which they are written.
+/// A file of types. Fields are in the order of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TypesFile {
-    /// Structures, and what C++ calls classes.
+    /// Structures, including C++ classes.
     pub structs: Vec<StructDef>,
-    /// Other names of types.
+    /// Aliases of types.
     pub typedefs: Vec<TypedefDef>,
     /// Unions.
     pub unions: Vec<UnionDef>,
@@ -46,9 +46,9 @@ pub struct MemberDef {
     pub member: String,
     /// Its type.
     pub name: String,
-    /// Bytes before it.
+    /// Offset in bytes.
     pub offset: i64,
-    /// Bytes; -1 if unknown.
+    /// Size in bytes; -1 if unknown.
     pub size: i64,
 }
 
@@ -73,16 +73,16 @@ pub struct UnionMemberDef {
     pub member: String,
     /// Its type.
     pub name: String,
-    /// Bytes; -1 if unknown.
+    /// Size in bytes; -1 if unknown.
     pub size: i64,
 }
 
-/// Another name of a type.
+/// An alias of a type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TypedefDef {
     /// The type.
     pub def: String,
-    /// The other name.
+    /// The alias.
     #[serde(rename = "type")]
     pub alias: String,
 }
@@ -98,7 +98,7 @@ impl TypesFile {
     /// Reads a file.
     ///
     /// # Errors
-    /// If it is too large, no such JSON, or of another version; the line is named.
+    /// If it is too large, not JSON of this form, or has another version; the error has the line.
     pub fn parse(bytes: &[u8]) -> Result<TypesFile, FileError> {
         if bytes.len() > MAX_BYTES {
             let what = format!("a file of types has at most `{MAX_BYTES}` bytes, found `{}`", bytes.len());
@@ -114,21 +114,21 @@ impl TypesFile {
         Ok(file)
     }
 
-    /// The text of the file, as the extractor writes it: other characters than ASCII as their numbers, so that no reader has
-    /// to know the encoding.
+    /// The text of the file in the extractor's format: non-ASCII characters are escaped, so that readers need not know the
+    /// encoding.
     pub fn text(&self) -> String {
         let mut out = Vec::new();
         let mut writer = serde_json::Serializer::with_formatter(
             &mut out,
             serde_json::ser::PrettyFormatter::with_indent(b"    "),
         );
-        // A vector takes everything, and there are no keys but strings.
+        // A vector accepts everything, and all keys are strings.
         let _ = self.serialize(&mut writer);
         ascii(&String::from_utf8_lossy(&out))
     }
 }
 
-/// JSON with the characters of its strings that are not ASCII written as numbers of 16 bits.
+/// Escapes the non-ASCII characters in the strings of JSON as 16-bit numbers.
 fn ascii(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     let mut units = [0; 2];
@@ -143,7 +143,7 @@ fn ascii(json: &str) -> String {
     out
 }
 
-/// A structure as Cacheray's simulator sees it.
+/// A structure in the view of Cacheray's simulator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Its name with `struct ` in front.
@@ -157,14 +157,14 @@ pub struct Layout {
 pub struct LayoutMember {
     /// Its name.
     pub name: String,
-    /// Bytes before it.
+    /// Offset in bytes.
     pub offset: i64,
-    /// Bytes; -1 if unknown.
+    /// Size in bytes; -1 if unknown.
     pub size: i64,
 }
 
 impl Layout {
-    /// Bytes up to the end of the last member, without padding after it; -1 if there is none, or its size is not known.
+    /// The end of the last member in bytes, without padding after it; -1 if there are no members, or its size is unknown.
     pub fn size(&self) -> i64 {
         match self.members.last() {
             Some(last) if last.size >= 0 => last.offset.saturating_add(last.size),
@@ -173,7 +173,7 @@ impl Layout {
     }
 }
 
-/// The structures of a file by name, as Cacheray's simulator looks them up: of several with one name the last counts.
+/// The structures of a file by name, looked up as in Cacheray's simulator: of several with one name, the last one is used.
 #[derive(Clone, Debug, Default)]
 pub struct Lookup {
     layouts: Vec<Layout>,
@@ -182,7 +182,7 @@ pub struct Lookup {
 }
 
 impl Lookup {
-    /// The types of a file.
+    /// The look-up for the types of a file.
     pub fn new(file: &TypesFile) -> Lookup {
         let mut lookup = Lookup::default();
         for def in &file.structs {
@@ -214,15 +214,15 @@ impl Lookup {
         &self.layouts
     }
 
-    /// The position among [`Lookup::layouts`] of the structure that an annotation names: blanks around the name count for
-    /// nothing, `struct.X` is `struct X`, and another name is followed once.
+    /// The position in [`Lookup::layouts`] of the structure that an annotation names: blanks around the name are ignored,
+    /// `struct.X` is `struct X`, and an alias is resolved once.
     pub fn find(&self, name: &str) -> Option<usize> {
         let name = Lookup::rewritten(name);
         let name = self.typedefs.get(&name).unwrap_or(&name);
         self.names.get(name).copied()
     }
 
-    /// A name as it is looked up.
+    /// The form of a name that is looked up.
     pub fn rewritten(name: &str) -> String {
         let name = name.trim();
         match name.strip_prefix("struct.") {

@@ -1,4 +1,4 @@
-//! Shapes from debug information.
+//! Builds shapes from debug information.
 
 use super::shape::{Field, Part, Parts, Shape, What};
 use crate::dwarf::read::Reading;
@@ -8,20 +8,20 @@ use crate::layout::{LeafKind, Piece, member_piece};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Fields that one type has at most; what is beyond stays whole.
+/// Maximum number of fields of one type; the rest is kept as one field.
 const MAX_FIELDS: usize = 1 << 14;
-/// Members that are looked at for one type, however few fields they have.
+/// Maximum number of members visited for one type, however few fields they have.
 const MAX_VISITS: usize = 1 << 18;
-/// The longest way to a field.
+/// Maximum length of the path to a field.
 const MAX_PATH: usize = 1024;
 
-/// The shape of a type, and how many elements of it there are: one, unless it is an array. `None` if its size is not known.
+/// The shape of a type, and the number of its elements: one, unless it is an array. `None` if its size is unknown.
 pub(crate) fn shape_of(info: &DebugInfo, id: TypeId) -> Option<(Shape, u64)> {
     let view = info.view();
     let info = Reading::new(info, &view);
     let mut id = info.behind_names(id);
     let mut n = 1_u64;
-    // An array of arrays is as many of what they are made of.
+    // An array of arrays has the elements of the innermost arrays.
     for _ in 0..MAX_DEPTH {
         let ty = info.defined(id).ok()?;
         let Kind::Array { element: Some(element), counts } = &ty.kind else { break };
@@ -50,7 +50,7 @@ pub(crate) fn shape_of(info: &DebugInfo, id: TypeId) -> Option<(Shape, u64)> {
     Some((shape, n))
 }
 
-/// Where the first element of the arrays around is, and how many there are.
+/// Offset of the first element of the enclosing arrays, and the number of elements.
 #[derive(Clone, Copy)]
 struct Outer {
     offset: u64,
@@ -119,7 +119,7 @@ impl Building<'_, '_> {
         let inner = element.and_then(|id| self.read(self.info.behind_names(id)));
         let Some(inner) = inner else { return self.leaf(piece, list, outer, LeafKind::Array) };
         let Some(size) = inner.size.filter(|size| *size > 0) else { return };
-        // Arrays without a length have none or any; what it is, the region says.
+        // Arrays without a length have no elements or any number; the size of the region decides.
         let n = counts.iter().try_fold(1_u64, |n, count| n.checked_mul((*count)?)).filter(|n| *n > 0);
         let is_text = matches!(inner.kind, Kind::Base(Encoding::Char)) && inner.size == Some(1);
         if is_text && n.is_some() {

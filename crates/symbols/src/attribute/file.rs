@@ -1,5 +1,5 @@
-//! Shapes from a file of types, which says less than debug information: no size of a structure, no alignment, no lines, and of
-//! an array only how many bytes it has.
+//! Builds shapes from a file of types, which has less information than debug information: no size of a structure, no
+//! alignment, no lines, and for an array only its size in bytes.
 
 use super::llvm;
 use super::shape::{Field, Part, Parts, Shape, What};
@@ -8,9 +8,9 @@ use crate::layout::LeafKind;
 use crate::types_file::{Lookup, MemberDef, TypesFile};
 use std::collections::HashMap;
 
-/// How deep types are nested at most.
+/// Maximum nesting depth of types.
 const MAX_DEPTH: usize = 32;
-/// Fields that one type has at most; what is beyond stays whole.
+/// Maximum number of fields of one type; the rest is kept as one field.
 const MAX_FIELDS: usize = 1 << 14;
 
 /// The types of a file by name.
@@ -23,7 +23,7 @@ pub(crate) struct FileTypes {
 }
 
 impl FileTypes {
-    /// The types of a file. Of several with one name the last counts, as in Cacheray's simulator, but a
+    /// The types of a file. If several have the same name, the last one is used, as in Cacheray's simulator, but a
     /// declaration hides nothing.
     pub(crate) fn new(file: &TypesFile) -> FileTypes {
         let mut types = FileTypes::default();
@@ -54,7 +54,7 @@ impl FileTypes {
         types
     }
 
-    /// The type of this name, as C, LLVM or the file writes it, with LLVM's number after it or without.
+    /// The type of this name, in the spelling of C, LLVM or the file, with or without LLVM's number after it.
     pub(crate) fn find(&self, name: &str) -> Option<usize> {
         self.find_exactly(name).or_else(|| {
             let (short, number) = name.rsplit_once('.')?;
@@ -102,7 +102,7 @@ impl FileTypes {
         (size > 0).then(|| parts.shape(short.to_owned(), size, None, level))
     }
 
-    /// Adds the members of a record; its size.
+    /// Adds the members of a record; returns its size.
     fn record(&self, at: usize, way: &Way, list: &mut Vec<Part>, parts: &mut Parts, depth: usize) -> u64 {
         let Some((_, members)) = self.records.get(at) else { return 0 };
         let outer_align = std::mem::replace(&mut parts.align, 1);
@@ -197,7 +197,7 @@ impl FileTypes {
     }
 }
 
-/// Where a record is: the way to it, its place in an element, and where the first of those elements is.
+/// The position of a record: the path to it, its offset in an element, and the offset of the first of those elements.
 #[derive(Clone, Debug)]
 struct Way {
     path: String,

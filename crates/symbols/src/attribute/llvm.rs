@@ -1,24 +1,24 @@
-//! Types without members, by the names that LLVM and C give them.
+//! Types without members, by the names that LLVM and C use.
 
 use crate::dwarf::types::Encoding;
 use crate::layout::LeafKind;
 
-/// Bytes of an address where nothing says otherwise.
+/// Bytes of an address, by default.
 const POINTER_BYTES: u64 = 8;
 
-/// What LLVM's text of a type means.
+/// A parsed type in LLVM's notation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Text<'a> {
-    /// This many bytes of a sort.
+    /// A scalar of this many bytes and this kind.
     Scalar(u64, LeafKind),
     /// A type with a name.
     Named(&'a str),
-    /// This many of another.
+    /// An array of this many elements.
     Array(u64, Box<Text<'a>>),
 }
 
-/// What the text of a pointer points to: an annotation names the pointer that memory was cast to, if that points to no structure.
-/// `None` if it is no pointer, or one to nothing.
+/// The target type of a pointer's text: an annotation names the pointer type that memory was cast to, if that does not point
+/// to a structure. `None` if the text is not a pointer, or a pointer to `void`.
 pub(crate) fn pointee(name: &str) -> Option<Text<'_>> {
     parse(name.trim().strip_suffix('*')?.trim_end(), 0)
 }
@@ -48,7 +48,7 @@ fn parse(text: &str, depth: usize) -> Option<Text<'_>> {
     }
 }
 
-/// Bytes and sort of a type without members, as C and files of types write it. What `long` has is what it has on 64-bit Unix.
+/// Size and kind of a type without members, in the spelling of C and files of types. `long` has its size on 64-bit Unix.
 pub(crate) fn c_type(text: &str) -> Option<(u64, LeafKind)> {
     use Encoding::{Bool, Char, Float, Signed, Unsigned};
     if text.ends_with('*') {

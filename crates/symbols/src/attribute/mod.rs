@@ -1,7 +1,7 @@
-//! Which type, element and field an access hits.
+//! Attributes an access to a type, an element and a field.
 //!
-//! [`Types`] knows types by the names of annotations, out of debug information or a file of types; [`Attribution`] has the live
-//! regions of memory with their types, and says what an address is:
+//! [`Types`] finds types by the names in annotations, in debug information or in a file of types; [`Attribution`] has the
+//! live regions of memory with their types, and resolves addresses:
 //!
 //! ```
 //! use quipu_symbols::attribute::{Attribution, Spot, Types};
@@ -24,7 +24,7 @@
 //! | file | what |
 //! |---|---|
 //! | `shape` | the fields of a type |
-//! | `build`, `file` | shapes out of debug information, and out of a file of types |
+//! | `build`, `file` | shapes from debug information, and from a file of types |
 //! | `llvm` | names of types without members |
 
 mod build;
@@ -46,13 +46,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Names that are remembered; of more, an attack's, the rest has no type.
+/// Maximum number of cached names; in an attack with more, the rest has no type.
 const MAX_NAMES: usize = 1 << 20;
 
-/// A type that was met, as an index; given in the order of the first meeting.
+/// Index of a type, in the order in which types were first used.
 pub type ShapeId = u32;
 
-/// Types by name, each taken apart when it is first asked for.
+/// Types by name; the shape of each is built when it is first requested.
 #[derive(Clone, Default)]
 pub struct Types {
     info: Option<Arc<DebugInfo>>,
@@ -60,7 +60,7 @@ pub struct Types {
     shapes: Vec<Arc<Shape>>,
     by_name: HashMap<Box<[u8]>, Option<(ShapeId, u64)>>,
     by_type: HashMap<TypeId, Option<(ShapeId, u64)>>,
-    /// Shapes by name and size: what several names lead to is one.
+    /// Shapes by name and size, so that several names of one type share its shape.
     known: HashMap<(String, u64), ShapeId>,
 }
 
@@ -95,7 +95,7 @@ impl Types {
         Types { file: Some(Arc::new(FileTypes::new(file))), ..Types::default() }
     }
 
-    /// These types, and those of a file where the program has none of a name.
+    /// Adds the types of a file, which are used for names that the program does not have.
     pub fn and_file(mut self, file: &TypesFile) -> Types {
         self.file = Some(Arc::new(FileTypes::new(file)));
         self.by_name.clear();
@@ -107,20 +107,20 @@ impl Types {
         self.info.as_deref()
     }
 
-    /// The same, to keep while types are asked for.
+    /// The program, shared, for use while types are requested.
     pub fn shared_program(&self) -> Option<Arc<DebugInfo>> {
         self.info.clone()
     }
 
-    /// True without a program and a file.
+    /// True if there is neither a program nor a file.
     pub fn is_empty(&self) -> bool {
         self.info.is_none() && self.file.is_none()
     }
 
-    /// A type that was found.
+    /// The shape of a type that was found.
     ///
     /// # Panics
-    /// Never for a number that these types, or those that they were cloned from, gave.
+    /// Never for an id that these types, or those that they were cloned from, returned.
     pub fn shape(&self, id: ShapeId) -> &Shape {
         &self.shapes[id as usize]
     }
@@ -130,10 +130,11 @@ impl Types {
         (0..).zip(self.shapes.iter().map(|shape| &**shape))
     }
 
-    /// The type that an annotation names, and how many of it make one element of what is named (more than one of an array).
+    /// The shape that an annotation's name stands for, and how many of it make up one element of the named type (more than
+    /// one for an array).
     ///
-    /// Names are as C, C++, Rust or LLVM writes them, see [`DebugInfo::find`]. A pointer's name, such as `i32*`, stands for what
-    /// it points to: it is what memory of no structure was cast to. `None` if there is no such type.
+    /// Names are spelled as in C, C++, Rust or LLVM, see [`DebugInfo::find`]. A pointer's name, such as `i32*`, stands for
+    /// its target: it is the type that memory without a structure was cast to. `None` if there is no such type.
     pub fn find(&mut self, name: &[u8]) -> Option<(ShapeId, u64)> {
         if let Some(known) = self.by_name.get(name) {
             return *known;
@@ -182,7 +183,7 @@ impl Types {
         Some((self.keep(Shape::scalar(name, size, kind)), 1))
     }
 
-    /// A type of the program, and how many elements it has if it is an array.
+    /// A type of the program, and the number of its elements if it is an array.
     pub fn of_type(&mut self, id: TypeId) -> Option<(ShapeId, u64)> {
         if let Some(known) = self.by_type.get(&id) {
             return *known;
@@ -193,8 +194,8 @@ impl Types {
         found
     }
 
-    /// The members that the file of types gives to a structure or union of this name, which is found as [`Types::find`] does;
-    /// `None` without such a type.
+    /// The members of a structure or union of this name in the file of types, looked up as in [`Types::find`]; `None` if
+    /// there is no such type.
     pub fn file_members(&self, name: &str) -> Option<&[MemberDef]> {
         let file = self.file.as_ref()?;
         file.find(name).map(|at| file.members(at))
@@ -220,29 +221,29 @@ impl Types {
 /// A live region with its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// The type of its elements, if that is known.
+    /// The type of its elements, if known.
     pub shape: Option<ShapeId>,
-    /// Bytes from one element to the next; 0 if the region is one element, however long.
+    /// Bytes from one element to the next; 0 if the region is one element of any length.
     pub stride: u64,
-    /// What the caller that added the region says of it.
+    /// A value that the caller chose when it added the region.
     pub origin: u32,
 }
 
-/// What an address is.
+/// The resolved position of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hit {
-    /// The region that has it.
+    /// The region that contains it.
     pub region: Region<Held>,
-    /// The type of the region's elements, if that is known.
+    /// The type of the region's elements, if known.
     pub shape: Option<ShapeId>,
-    /// Which of them it is.
+    /// Index of the element.
     pub element: u64,
-    /// Bytes of that element before the address; beyond the type's size in a region that is longer than its only element.
+    /// Offset in that element; beyond the type's size in a region that is longer than its only element.
     pub offset: u64,
 }
 
 impl Region<Held> {
-    /// What an address in the region is.
+    /// Resolves an address in the region.
     #[inline]
     pub fn hit(&self, addr: u64) -> Hit {
         let offset = addr.wrapping_sub(self.start);
@@ -251,7 +252,7 @@ impl Region<Held> {
         let (element, offset) = if stride == 0 || offset < stride {
             (0, offset)
         } else if let (Ok(offset), Ok(stride)) = (u32::try_from(offset), u32::try_from(stride)) {
-            // PERF: half as many bits divide in less than half of the time.
+            // PERF: dividing half as many bits takes less than half of the time.
             (u64::from(offset / stride), u64::from(offset % stride))
         } else {
             (offset / stride, offset % stride)
@@ -259,7 +260,7 @@ impl Region<Held> {
         Hit { region: *self, shape: self.what.shape, element, offset }
     }
 
-    /// Bytes of the element before an address in the region.
+    /// Offset in its element of an address in the region.
     #[inline]
     pub fn offset(&self, addr: u64) -> u64 {
         self.hit(addr).offset
@@ -274,17 +275,17 @@ pub struct Attribution {
 }
 
 impl Attribution {
-    /// No region yet.
+    /// An instance without regions.
     pub fn new(types: Types) -> Attribution {
         Attribution { types, regions: RegionMap::default() }
     }
 
-    /// The types met so far.
+    /// The types found so far.
     pub fn types(&self) -> &Types {
         &self.types
     }
 
-    /// The types met so far, to ask for more.
+    /// The types found so far, to request more.
     pub fn types_mut(&mut self) -> &mut Types {
         &mut self.types
     }
@@ -296,9 +297,9 @@ impl Attribution {
 
     /// Adds the region of an annotation: `n_elements` of `element_bytes` each, of the type called `name`.
     ///
-    /// An annotation says how many bytes were allocated, not of how many elements: one "element" that has as many bytes as
-    /// several of the type is taken for that many. Elements of any other size are one of the type each, with what is after it, or
-    /// as much of the type as there is room for. SPEC: cacheray.md#regions.
+    /// An annotation states how many bytes were allocated rather than how many elements: one "element" with a size that is a
+    /// multiple of the type's is treated as that many elements. Elements of any other size hold one instance of the type
+    /// each, with padding after it, or as much of the type as fits. SPEC: cacheray.md#regions.
     pub fn add(
         &mut self,
         name: &str,
@@ -310,7 +311,7 @@ impl Attribution {
         self.add_named(name.as_bytes(), addr, element_bytes, n_elements, origin)
     }
 
-    /// The same with a name of any bytes.
+    /// Like [`Attribution::add`], for a name of arbitrary bytes.
     pub fn add_named(
         &mut self,
         name: &[u8],
@@ -332,17 +333,17 @@ impl Attribution {
         self.regions.add(addr, size.saturating_mul(n), Held { shape: Some(shape), stride, origin })
     }
 
-    /// Adds a region of no type.
+    /// Adds a region without a type.
     pub fn add_plain(&mut self, addr: u64, n_bytes: u64, origin: u32) -> Option<RegionId> {
         self.regions.add(addr, n_bytes, Held { shape: None, stride: 0, origin })
     }
 
-    /// Ends the region that was added last of those that begin at `addr`.
+    /// Ends the region that was added last among those that begin at `addr`.
     pub fn remove(&mut self, addr: u64) -> Option<Region<Held>> {
         self.regions.remove(addr)
     }
 
-    /// What an address is: in the region that was added last of those that hold it.
+    /// Resolves an address, in the region that was added last among those that contain it.
     #[inline]
     pub fn at(&mut self, addr: u64) -> Option<Hit> {
         self.regions.at(addr).map(|region| region.hit(addr))

@@ -1,95 +1,95 @@
-//! A type as fields: which of them has a byte, whatever arrays are between.
+//! A type as a list of fields, and the look-up of the field at a byte, through any arrays.
 //!
-//! A field is what has no members itself, named by the way to it: `pos.x`, `slots[].key`. The elements of an array are one field,
-//! so that a type has as many fields as its source declares, not as many as it has numbers. Where members lie over each
-//! other, those that have exactly the same bytes are one field, `i|f`, since nothing tells which was meant; so are bit fields
-//! that share bytes.
+//! A field is a member without members of its own, named by its path: `pos.x`, `slots[].key`. All elements of an array are
+//! one field, so a type has as many fields as its source declares rather than one for each number. If members overlap, those
+//! with exactly the same bytes are one field, `i|f`, since an access does not show which was meant; the same holds for bit
+//! fields that share bytes.
 
 use crate::dwarf::types::Place;
 use crate::layout::{Cell, LeafKind};
 use std::ops::Range;
 
-/// Bytes of a type for which a table says which field each belongs to; in larger ones they are searched.
+/// Maximum size of a type that has a table with the field of each byte; in larger types, the field is searched.
 const MAX_TABLE: u64 = 1 << 12;
-/// In such a table, no field.
+/// In such a table: no field.
 const GAP: u16 = u16::MAX;
-/// In such a table, more than one field.
+/// In such a table: more than one field.
 const SEVERAL: u16 = u16::MAX - 1;
-/// The longest name of members that are one field.
+/// Maximum length of the name of members that were merged into one field.
 const MAX_JOINED: usize = 120;
 
-/// A type as its fields.
+/// A type with its fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Its name with everything around it.
+    /// Its qualified name.
     pub name: String,
     /// Bytes from one element of an array to the next; at least 1.
     pub size: u64,
-    /// What the address of an element is a multiple of.
+    /// The alignment of an element in bytes.
     pub align: u64,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub place: Option<Place>,
     /// Its fields, by offset.
     pub fields: Vec<Field>,
-    /// True if it ends with an array of any length, so that whatever is after it belongs to that array.
+    /// True if it ends with an array of unspecified length, so that all bytes after it belong to that array.
     pub is_open: bool,
     level: Level,
     /// The field of each byte, [`GAP`] or [`SEVERAL`].
     table: Vec<u16>,
-    /// The most bytes where the first and the last belong to one field only if all do: other things lie between the places
-    /// where a field is.
+    /// The largest size of an access for which, if its first and last byte belong to one field, all bytes do; beyond it,
+    /// other fields may lie between two occurrences of a field.
     reach: u64,
 }
 
 /// A field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// The way to it; empty if the type has no members.
+    /// The path to it; empty if the type has no members.
     pub path: String,
-    /// How its type is written.
+    /// The text of its type.
     pub text: String,
-    /// Bytes of the type before it, the first time that it is there.
+    /// Offset of its first occurrence in the type.
     pub offset: u64,
-    /// Its bytes, each time.
+    /// Size in bytes of one occurrence.
     pub size: u64,
-    /// How often it is there: more than once in an array.
+    /// Number of occurrences: more than one in an array.
     pub count: u64,
-    /// What it is.
+    /// Kind of the field.
     pub kind: LeafKind,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub place: Option<Place>,
 }
 
-/// A field at one of the places where it is.
+/// One occurrence of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The field, as an index into [`Shape::fields`].
     pub field: u32,
-    /// Bytes of the type before it.
+    /// Offset of this occurrence in the type.
     pub start: u64,
-    /// Its bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Bytes of an element, if it is a text of characters; else all of them.
+    /// Bytes of a character, if it is a text; else the size of the field.
     pub element: u64,
 }
 
-/// What a byte belongs to.
+/// The owner of a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spot {
     /// A field.
     Field(Found),
-    /// None, up to this offset.
+    /// No field, up to this offset.
     Gap(u64),
 }
 
-/// Something that is there once, or side by side as often as there is room.
+/// An item that occurs once, or repeatedly side by side to fill its range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// Bytes from one to the next; not 0.
+    /// Bytes from one occurrence to the next; not 0.
     pub(crate) stride: u64,
-    /// Bytes of what an instruction takes of one at a time: of a text, a character.
+    /// Bytes that an instruction accesses at a time: a character of a text, otherwise the whole.
     pub(crate) element: u64,
     pub(crate) what: What,
 }
@@ -98,20 +98,20 @@ pub(crate) struct Part {
 pub(crate) enum What {
     /// A field, by number.
     Field(u32),
-    /// Several.
+    /// Several parts.
     Level(Level),
 }
 
 /// Parts of an element.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Level {
-    /// By their start.
+    /// Sorted by start.
     parts: Vec<Part>,
-    /// True if some lie over each other.
+    /// True if some of them overlap.
     overlap: bool,
 }
 
-/// Collects parts and fields; a shape when all are there.
+/// Collects parts and fields, and builds the shape from them.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     pub(crate) fields: Vec<Field>,
@@ -120,13 +120,13 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// A new field at the start of a part; the number.
+    /// Adds a field at the start of a part; returns its number.
     pub(crate) fn field(&mut self, field: Field) -> u32 {
         self.fields.push(field);
         u32::try_from(self.fields.len() - 1).unwrap_or(u32::MAX)
     }
 
-    /// Puts the parts of one element together: those that have the same bytes become one.
+    /// Combines the parts of one element; those with the same bytes are merged.
     pub(crate) fn level(&mut self, mut parts: Vec<Part>) -> Level {
         parts.sort_by_key(|part| (part.start, part.end));
         let mut joined: Vec<Part> = Vec::with_capacity(parts.len());
@@ -161,14 +161,14 @@ impl Parts {
         Level { parts: joined, overlap }
     }
 
-    /// Gives one field the name of another as well, and this many bytes.
+    /// Adds the name of another field to a field, and sets its size in bytes.
     fn join(&mut self, one: u32, other: u32, size: u64) {
         let (path, text) = match self.fields.get(other as usize) {
             Some(other) => (other.path.clone(), other.text.clone()),
             None => return,
         };
         let Some(field) = self.fields.get_mut(one as usize) else { return };
-        // What is before the members' own names is said once.
+        // The common path in front of the members' own names is written once.
         let own = match (field.path.rfind(['.', ':']), path.rfind(['.', ':'])) {
             (Some(a), Some(b)) if field.path.get(..a) == path.get(..b) => path.get(b + 1..),
             _ => Some(path.as_str()),
@@ -186,7 +186,7 @@ impl Parts {
 
     /// The shape of a type whose elements are `size` bytes apart.
     pub(crate) fn shape(mut self, name: String, size: u64, place: Option<Place>, level: Level) -> Shape {
-        // Fields that were joined to others are gone, and the rest is in the order of offsets.
+        // Fields that were merged into others are dropped; the rest is sorted by offset.
         let mut kept = Vec::new();
         level.collect(&mut kept);
         kept.sort_by_key(|field| (self.fields.get(*field as usize).map_or(0, |field| field.offset), *field));
@@ -203,7 +203,7 @@ impl Parts {
         let mut level = level;
         level.renumber(&numbers);
         let mut align = self.align.max(1);
-        // Packed types ask for less than their fields.
+        // Packed types have a smaller alignment than their fields.
         while align > 1 && !size.is_multiple_of(align) {
             align /= 2;
         }
@@ -243,7 +243,7 @@ impl Level {
         }
     }
 
-    /// What the byte at `offset` belongs to, if an access has `size` bytes from there on.
+    /// The owner of the byte at `offset`, for an access of `size` bytes from there on.
     fn spot(&self, offset: u64, size: u64) -> Spot {
         let behind = self.parts.partition_point(|part| part.start <= offset);
         let next = self.parts.get(behind).map_or(u64::MAX, |part| part.start);
@@ -273,8 +273,8 @@ impl Level {
 }
 
 impl Found {
-    /// How badly a field fits an access: not at all if it, or a character of it, has the same bytes; one that holds the
-    /// access fits better than one that does not, and a small one better than a large one.
+    /// A measure of how badly a field fits an access: 0 if it, or a character of it, has the same bytes; a field that
+    /// contains the access fits better than one that does not, and a small one better than a large one.
     fn misfit(&self, offset: u64, size: u64) -> u64 {
         let is_element = self.element == size && (offset - self.start).is_multiple_of(self.element);
         if is_element || (self.start == offset && self.size == size) {
@@ -313,14 +313,14 @@ impl Shape {
         parts.shape(name.to_owned(), size, None, level)
     }
 
-    /// What the byte at `offset` of an element belongs to. Of fields that lie over each other, it is the one that fits best an
-    /// access of `size` bytes that begins there: the one with the same bytes, or a character of a text, else the smallest
-    /// that holds it, else the smallest.
+    /// The owner of the byte at `offset` of an element. Among overlapping fields, it is the best fit for an access of `size`
+    /// bytes that begins there: the one with the same bytes, or a character of a text, else the smallest that contains it,
+    /// else the smallest.
     pub fn spot(&self, offset: u64, size: u64) -> Spot {
         self.level.spot(offset, size)
     }
 
-    /// The field that has all of these bytes of an element, if that is seen at once; else [`Shape::spot`] knows.
+    /// The field that has all of these bytes of an element, if the table shows it; otherwise use [`Shape::spot`].
     #[inline]
     pub fn whole(&self, offset: u64, size: u64) -> Option<u32> {
         let first = self.table.get(offset as usize)?; // Shorter than any address.
@@ -328,8 +328,8 @@ impl Shape {
         (first == last && *first < SEVERAL && size <= self.reach).then(|| u32::from(*first))
     }
 
-    /// Of each byte of an element the field that alone has it, and of how many bytes from there on it alone has all; no bytes
-    /// where that is not seen at once. Nothing for types that are too large.
+    /// For each byte of an element, the only field that has it, and the number of bytes from there on that only this field
+    /// has; 0 bytes where the table does not show that. Empty for types that are too large.
     pub fn runs(&self) -> impl Iterator<Item = (u16, u16)> {
         self.table.chunk_by(|a, b| a == b).flat_map(|run| {
             let field = run.first().copied().filter(|field| *field < SEVERAL);
@@ -338,8 +338,8 @@ impl Shape {
         })
     }
 
-    /// Calls `each` for all that an access of some bytes touches, field by field and gap by gap, with the bytes touched. Of
-    /// fields that lie over each other one is named, as [`Shape::spot`] has it; of an array, each element.
+    /// Calls `each` for everything that an access touches, field by field and gap by gap, with the bytes touched. Of
+    /// overlapping fields one is chosen as in [`Shape::spot`]; elements of an array are passed one by one.
     pub fn touched(&self, bytes: Range<u64>, each: &mut dyn FnMut(Spot, Range<u64>)) {
         let mut at = bytes.start;
         while at < bytes.end {
@@ -354,7 +354,7 @@ impl Shape {
         }
     }
 
-    /// What a byte of a picture shows.
+    /// The content of a byte in a picture.
     pub fn cell(&self, offset: u64) -> Cell {
         match self.spot(offset, 1) {
             _ if offset >= self.size => Cell::Outside,
@@ -364,7 +364,7 @@ impl Shape {
         }
     }
 
-    /// Bytes of an element that no field has.
+    /// Number of bytes of an element that no field has.
     pub fn unused(&self) -> u64 {
         let mut unused = 0;
         self.touched(0..self.size.min(1 << 24), &mut |spot, bytes| {
@@ -401,7 +401,7 @@ impl Shape {
 }
 
 impl Level {
-    /// Every field that has the byte at `offset`.
+    /// Adds every field that has the byte at `offset`.
     fn all_at(&self, offset: u64, fields: &mut Vec<u32>) {
         for part in self.parts.iter().filter(|part| part.start <= offset && offset < part.end) {
             match &part.what {

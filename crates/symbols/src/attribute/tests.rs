@@ -1,9 +1,9 @@
-//! Fields, elements and regions, by hand.
+//! Tests of fields, elements and regions on hand-made types.
 
 use super::*;
 use crate::types_file::TypesFile;
 
-/// Types that tests of two crates go by.
+/// Types that the tests of two crates share.
 const FILE: &str = include_str!("../../tests/programs/pairs.dwarf.json");
 
 fn types() -> Types {
@@ -16,7 +16,7 @@ fn shape(name: &str) -> Shape {
     types.shape(id).clone()
 }
 
-/// The way to the field that an access hits, and where the field begins.
+/// The path of the field that an access hits, and the start of the field.
 fn field(shape: &Shape, offset: u64, size: u64) -> (String, u64) {
     match shape.spot(offset, size) {
         Spot::Field(found) => (shape.fields[found.field as usize].path.clone(), found.start),
@@ -114,10 +114,10 @@ fn a_block_of_several_times_the_size_is_an_array() {
     attribution.add("struct.Pair", 0x1000, 160, 1, 7);
     let hit = attribution.at(0x1000 + 0x99).unwrap();
     assert_eq!((hit.element, hit.offset, hit.region.what.origin), (9, 9, 7));
-    // With something after, it is one.
+    // With additional bytes at the end, it is one element.
     attribution.add("struct.Pair", 0x2000, 24, 1, 0);
     assert_eq!(attribution.at(0x2014).map(|hit| (hit.element, hit.offset)), Some((0, 20)));
-    // Elements that are said to be further apart are.
+    // Elements are as far apart as stated.
     attribution.add("struct.Pair", 0x3000, 24, 4, 0);
     assert_eq!(attribution.at(0x3000 + 50).map(|hit| (hit.element, hit.offset)), Some((2, 2)));
     attribution.add("i32*", 0x4000, 400, 1, 0);

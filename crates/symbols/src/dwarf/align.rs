@@ -1,24 +1,24 @@
-//! How types are aligned.
+//! Alignment of types.
 //!
-//! Compilers say only what was asked for, so the rest follows from members, as the rules of C have it: a structure is aligned as
-//! the member that asks for most, and is packed if a member lies elsewhere than its own type allows.
+//! Compilers only record explicitly requested alignments, so the rest is derived from members by the rules of C: a structure
+//! has the largest alignment of its members, and is packed if a member is at an offset that its own type does not allow.
 
 use super::read::{Reading, number};
 use super::types::{Alignment, Encoding, Kind, Member, MemberKind, SourceLanguage};
 use super::{DebugInfo, MAX_DEPTH, TypeId};
 use std::collections::HashMap;
 
-/// The largest alignment that a type has without asking.
+/// Maximum alignment of a type without an explicit request.
 const MAX_NATURAL: u64 = 16;
 
 impl DebugInfo {
-    /// How a type is aligned.
+    /// The alignment of a type.
     pub fn alignment_of(&self, id: TypeId) -> Alignment {
         let view = self.view();
         Aligning { info: Reading::new(self, &view), known: HashMap::new() }.of(id, 0)
     }
 
-    /// What the unit of a type is written in.
+    /// The source language of a type's unit.
     pub fn language_of(&self, id: TypeId) -> SourceLanguage {
         match self.view().open(id.unit) {
             Ok(open) if open.is_c() => SourceLanguage::C,
@@ -34,7 +34,7 @@ struct Aligning<'b, 'a> {
     known: HashMap<TypeId, Alignment>,
 }
 
-/// As a number of this many bytes.
+/// The natural alignment of a number of this many bytes.
 fn natural(bytes: u64) -> Alignment {
     let bytes = if bytes == 0 { 1 } else { (1 << bytes.trailing_zeros()).min(MAX_NATURAL) };
     Alignment { bytes, is_packed: false, asked: None }
@@ -73,7 +73,7 @@ impl Aligning<'_, '_> {
             Kind::Typedef(Some(target)) | Kind::Qualified(_, Some(target)) => self.of(target, depth + 1),
             // Two numbers side by side.
             Kind::Base(Encoding::Float) if is_complex(&die) => natural(size() / 2),
-            // A pointer to a member function is as large as two of them.
+            // A pointer to a member function has the size of two pointers.
             Kind::Pointer(_) => natural(size().min(open.unit.encoding().address_size.into())),
             Kind::Base(_) | Kind::Enum(_) | Kind::Other(_) => natural(size()),
             _ => natural(1),
@@ -81,7 +81,7 @@ impl Aligning<'_, '_> {
         Some(Alignment { bytes: asked.unwrap_or(own.bytes), asked, ..own })
     }
 
-    /// A structure with these members.
+    /// The alignment of a structure with these members.
     fn record(&mut self, members: &[Member], size: Option<u64>, depth: usize) -> Alignment {
         let (mut bytes, mut is_packed) = (1, false);
         for member in members {

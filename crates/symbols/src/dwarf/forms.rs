@@ -1,12 +1,12 @@
-//! The values of attributes in the bytes of a unit: how long they are, and the few kinds that the walk wants to know.
+//! The values of attributes in the bytes of a unit: their lengths, and the few kinds that the walk reads.
 
 use super::units::MAX_NAME;
 use gimli::{DwForm, Encoding, Endianity, RunTimeEndian};
 
-/// How deep a form may say that another one follows.
+/// Maximum number of indirections from one form to the next.
 const MAX_INDIRECT: usize = 4;
 
-/// A unit's bytes and where its strings are.
+/// The bytes of a unit, and the sections with its strings.
 pub(super) struct Bytes<'a> {
     pub(super) unit: &'a [u8],
     pub(super) endian: RunTimeEndian,
@@ -17,7 +17,7 @@ pub(super) struct Bytes<'a> {
     pub(super) strings_base: usize,
 }
 
-/// True of bytes that say how many they are.
+/// True for blocks, which state their own length.
 pub(super) fn is_block(form: DwForm) -> bool {
     matches!(
         form,
@@ -29,7 +29,7 @@ pub(super) fn is_block(form: DwForm) -> bool {
     )
 }
 
-/// Bytes of a value, if they are the same for all.
+/// Size of a value in bytes, if it is the same for all values of the form.
 pub(super) fn fixed(form: DwForm, encoding: Encoding) -> Option<u32> {
     let bytes: u8 = match form {
         gimli::DW_FORM_flag_present | gimli::DW_FORM_implicit_const => 0,
@@ -61,12 +61,12 @@ pub(super) fn fixed(form: DwForm, encoding: Encoding) -> Option<u32> {
     Some(bytes.into())
 }
 
-/// True of a form whose values say how long they are.
+/// True for forms whose values determine their own length.
 pub(super) fn is_variable(form: DwForm) -> bool {
     is_block(form) || is_number(form) || matches!(form, gimli::DW_FORM_string | gimli::DW_FORM_indirect)
 }
 
-/// True of a form whose values are as long as the number needs.
+/// True for forms whose values are LEB128 numbers.
 fn is_number(form: DwForm) -> bool {
     matches!(
         form,
@@ -82,7 +82,7 @@ fn is_number(form: DwForm) -> bool {
     )
 }
 
-/// A number of as many bytes as it needs.
+/// Reads an unsigned LEB128 number at `at`, and advances `at`.
 pub(super) fn leb(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let (mut value, mut shift) = (0_u64, 0_u32);
     loop {
@@ -99,7 +99,7 @@ pub(super) fn leb(bytes: &[u8], at: &mut usize) -> Option<u64> {
 }
 
 impl<'a> Bytes<'a> {
-    /// A number of a fixed length in some bytes.
+    /// A number of a fixed length in `bytes`.
     fn fixed_number(&self, bytes: &[u8], at: usize, len: usize) -> Option<u64> {
         let bytes = bytes.get(at..at.checked_add(len)?)?;
         Some(match len {
@@ -112,7 +112,7 @@ impl<'a> Bytes<'a> {
         })
     }
 
-    /// The number that an attribute is.
+    /// The value of an attribute that is a number.
     pub(super) fn number(&self, form: DwForm, at: usize) -> Option<usize> {
         if is_number(form) {
             return usize::try_from(leb(self.unit, &mut { at })?).ok();
@@ -121,7 +121,7 @@ impl<'a> Bytes<'a> {
         usize::try_from(self.fixed_number(self.unit, at, len)?).ok()
     }
 
-    /// What a reference within the unit leads to.
+    /// The target of a reference within the unit.
     pub(super) fn reference(&self, form: DwForm, at: usize) -> Option<usize> {
         let is_inside = matches!(
             form,
@@ -134,7 +134,7 @@ impl<'a> Bytes<'a> {
         is_inside.then(|| self.number(form, at)).flatten()
     }
 
-    /// Where a block starts and ends.
+    /// Start and end of a block.
     fn block(&self, form: DwForm, at: usize) -> Option<(usize, usize)> {
         let mut start = at;
         let len = match form {
@@ -154,7 +154,7 @@ impl<'a> Bytes<'a> {
         (end <= self.unit.len()).then_some((start, end))
     }
 
-    /// Where a value ends.
+    /// The end of a value.
     pub(super) fn behind(&self, form: DwForm, at: usize, depth: usize) -> Option<usize> {
         if is_block(form) {
             return Some(self.block(form, at)?.1);
@@ -178,7 +178,7 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// The text that an attribute is.
+    /// The value of an attribute that is text.
     pub(super) fn text(&self, form: DwForm, at: usize) -> Option<&'a [u8]> {
         let from = match form {
             gimli::DW_FORM_string => self.unit.get(at..)?,
@@ -198,7 +198,7 @@ impl<'a> Bytes<'a> {
             gimli::DW_FORM_indirect => {
                 let mut at = at;
                 let form = DwForm(u16::try_from(leb(self.unit, &mut at)?).ok()?);
-                // One that leads to another one again is no name.
+                // An indirect form that leads to another indirect one is not a name.
                 return if form == gimli::DW_FORM_indirect { None } else { self.text(form, at) };
             }
             _ => return None,
@@ -207,7 +207,7 @@ impl<'a> Bytes<'a> {
         Some(&from[..len.min(MAX_NAME)])
     }
 
-    /// True if a variable's place begins with an address that is not zero, which linkers write for what they left out.
+    /// True if a variable's location begins with an address other than zero, which linkers write for removed parts.
     pub(super) fn has_address(&self, form: DwForm, at: usize) -> bool {
         let Some((start, end)) = self.block(form, at) else { return false };
         match self.unit[start..end].split_first() {

@@ -1,4 +1,4 @@
-//! The functions that code is in, with all that they declare: what a reader of the source has before him at a line.
+//! The functions that contain an address, with all their declarations: what is in scope at a line of the source.
 
 use super::index::{children, path_of};
 use super::objects::Objects;
@@ -7,41 +7,41 @@ use super::types::Place;
 use super::units::View;
 use super::{DebugInfo, TypeId};
 
-/// The most variables of a function, and files of a unit.
+/// Maximum number of variables of a function, and of files of a unit.
 const MAX_LISTED: usize = 1 << 14;
 
-/// A function that code is in.
+/// A function that contains the code at an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CodeFrame {
-    /// Its name with everything around it.
+    /// Its qualified name.
     pub name: String,
     /// The line of the code in that function.
     pub place: Option<Place>,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub declared: Option<Place>,
-    /// The type of what it returns; `None` for nothing.
+    /// The return type; `None` if it returns nothing.
     pub returns: Option<TypeId>,
-    /// Its parameters and variables, wherever they lie, those of inner blocks among them; parameters first.
+    /// Its parameters and variables, wherever they are stored, including those of inner blocks; parameters first.
     pub variables: Vec<Declared>,
-    /// The types that stand for the parameters of its template.
+    /// The type arguments of its template.
     pub arguments: Vec<TypeId>,
 }
 
-/// A variable as it is declared.
+/// The declaration of a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declared {
     /// Its name.
     pub name: String,
     /// Its type.
     pub ty: Option<TypeId>,
-    /// The line, if it is known.
+    /// The line, if known.
     pub line: Option<u64>,
-    /// True of a parameter.
+    /// True for a parameter.
     pub is_parameter: bool,
 }
 
 impl DebugInfo {
-    /// The functions that an address is in, the innermost first: those that were put into others, and the one that has it.
+    /// The functions that contain an address, the innermost first: inlined ones, then the one that contains them.
     pub fn frames_at(&self, address: u64) -> Vec<CodeFrame> {
         let Some(function) = self.objects().function_at(address) else { return Vec::new() };
         let view = self.view();
@@ -66,7 +66,7 @@ impl DebugInfo {
         frame.declared = reading.said(id, &die, |open, die, _| place(open, die));
         frame.returns = reading.type_of(id, &die);
         let mut inner: Option<isize> = None;
-        // Damage costs those that stand after it.
+        // Damage only loses the entries after it.
         let _ = children(view, &open, id, |die| {
             if inner.is_some_and(|depth| die.depth() > depth) || frame.variables.len() >= MAX_LISTED {
                 return;
@@ -94,8 +94,8 @@ impl DebugInfo {
         frame
     }
 
-    /// The source files of the code at an address, as far as debug information names them: what was compiled first, then what
-    /// it includes.
+    /// The source files of the code at an address, as far as debug information names them: first the compiled file, then the
+    /// files that it includes.
     pub fn sources_at(&self, address: u64) -> Vec<String> {
         let view = self.view();
         let objects: &Objects = self.objects();

@@ -1,8 +1,8 @@
 //! The names of all types, and the look-up of a name.
 //!
-//! One walk over all entries writes down a few bytes for each type with a name: where it is, what it stands in, and a hash of
-//! its own name; and where variables and functions are. A look-up goes through those of equal hash and compares whole names,
-//! which are read from the entries again. So the index is small, and nothing is kept of names.
+//! One walk over all entries records a few bytes for each named type: its position, its scope, and a hash of its own name;
+//! and the positions of variables and functions. A look-up goes through the entries of equal hash and compares full names,
+//! which are read from the entries again. So the index is small, and stores no names.
 
 use super::names::{Spelling, bare, numbers, own_name, split_keyword};
 use super::read::Reading;
@@ -16,24 +16,24 @@ use std::hash::Hasher;
 
 /// No entry.
 const NONE: u32 = u32::MAX;
-/// How many declarations of one thing lead from one to the next.
+/// Maximum length of a chain of declarations of one thing.
 pub(super) const MAX_ORIGINS: usize = 4;
 
-/// A type, or what types, variables and functions stand in.
+/// A type, or a scope of types, variables and functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) id: TypeId,
-    /// What it stands in, as a number of this list.
+    /// Its scope, as a number of this list.
     parent: u32,
-    /// Where what stands in it ends.
+    /// Offset of the end of its children.
     end: u32,
     pub(crate) tag: DwTag,
     pub(crate) is_declaration: bool,
-    /// True of a namespace that need not be written.
+    /// True for a namespace whose name may be left out.
     is_inline: bool,
 }
 
-/// The names of all types, and where variables and functions are.
+/// The names of all types, and the positions of variables and functions.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Index {
     /// In the order of units and offsets.
@@ -48,21 +48,21 @@ pub(crate) struct Index {
 fn hash(name: &[u8]) -> u64 {
     let mut hasher = FxHasher::default();
     hasher.write(name);
-    // The first bits count as well as the last.
+    // Makes the first bits as significant as the last.
     hasher.finish().wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// What the names of types are part of.
+/// True for entries that are part of the qualified names of types.
 fn is_scope(tag: DwTag) -> bool {
     is_type(tag) || matches!(tag, gimli::DW_TAG_namespace | gimli::DW_TAG_module | gimli::DW_TAG_subprogram)
 }
 
-/// Names by their hashes: the first bits choose a run of slots, others are compared.
+/// Names by their hashes: the first bits select a run of slots, others are compared.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Names {
-    /// Where the slots of a run begin; one more at the end.
+    /// Start of the slots of each run; one more at the end.
     starts: Vec<u32>,
-    /// Other bits of hashes, and entries, in the order of entries.
+    /// Further bits of the hash, and the entry, in the order of entries.
     slots: Vec<(u32, u32)>,
 }
 
@@ -86,7 +86,7 @@ impl Names {
         Names { starts, slots }
     }
 
-    /// Entries of this hash.
+    /// The entries with this hash.
     fn of(&self, hash: u64) -> impl Iterator<Item = u32> {
         let run = run(hash, self.starts.len().saturating_sub(1));
         let at = |run: usize| self.starts.get(run).map_or(0, |at| *at as usize);
@@ -95,12 +95,12 @@ impl Names {
     }
 }
 
-/// The run of a hash, by its first bits.
+/// The run of a hash, from its first bits.
 fn run(hash: u64, n_runs: usize) -> usize {
     ((u128::from(hash) * n_runs as u128) >> 64) as usize
 }
 
-/// What is found in a part of the list of units.
+/// The results for a part of the list of units.
 #[derive(Default)]
 struct Found {
     entries: Vec<Entry>,
@@ -109,14 +109,14 @@ struct Found {
     functions: Vec<TypeId>,
 }
 
-/// An entry that is open while its children are walked.
+/// An entry whose children are being walked.
 struct Frame {
     id: TypeId,
     tag: DwTag,
     entry: u32,
 }
 
-/// The listing of one unit.
+/// State of indexing one unit.
 struct Listing<'b, 'a> {
     view: &'b View<'a>,
     unit: u32,
@@ -168,7 +168,7 @@ impl Visit for Listing<'_, '_> {
 }
 
 impl Listing<'_, '_> {
-    /// The entry that is around, made now if nothing in it was told of before.
+    /// The enclosing entry, which is added now if nothing in it was reported before.
     fn parent(&mut self) -> u32 {
         let known = self.frames.iter().rposition(|frame| frame.entry != NONE);
         let mut parent = known.map_or(NONE, |at| self.frames[at].entry);
@@ -207,7 +207,7 @@ impl Listing<'_, '_> {
         } else if met.is_specified()
             && let Ok(name) = name_of(self.view, id)
         {
-            // A class that is declared in another and defined outside has its name there.
+            // A class that is declared in another one and defined outside has its name there.
             self.found.names.push((hash(name.as_bytes()), number));
         }
     }
@@ -228,7 +228,7 @@ impl Index {
         index.entries.reserve_exact(parts.iter().map(|part| part.entries.len()).sum());
         let mut starts = Vec::with_capacity(parts.len());
         for part in &parts {
-            // Those that cannot be numbered are left out.
+            // Entries that cannot be numbered are dropped.
             let room = (NONE as usize).saturating_sub(index.entries.len());
             let before = u32::try_from(index.entries.len()).unwrap_or(NONE);
             starts.push(before);
@@ -246,10 +246,10 @@ impl Index {
         index
     }
 
-    /// What an entry stands in, whether it is one of these or not.
+    /// The scope of an entry, whether or not the entry is in this list.
     pub(super) fn scope_of(&self, id: TypeId) -> Option<TypeId> {
-        // The last one before is what is wanted, or stands within it. A scope is written down when the first in it is found, so
-        // the list is in the order of the file.
+        // The preceding entry is the scope, or lies within it. A scope is added when the first entry in it is found, so the
+        // list is in the order of the file.
         let mut at = self.entries.partition_point(|entry| entry.id < id).checked_sub(1)?;
         for _ in 0..=MAX_NESTING {
             let entry = self.entries.get(at).filter(|entry| entry.id.unit == id.unit)?;
@@ -267,12 +267,12 @@ impl Index {
     }
 }
 
-/// The number of an entry of a part in the whole.
+/// The number of a part's entry in the whole list.
 fn moved(number: u32, before: u32) -> u32 {
     if number == NONE { NONE } else { number.saturating_add(before) }
 }
 
-/// How well a candidate matches; less is better.
+/// The quality of a match; less is better.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     is_declaration: bool,
@@ -283,12 +283,12 @@ struct Rank {
 impl DebugInfo {
     /// The type of this name.
     ///
-    /// Names are as C (`struct X`, `X`), C++ (`ns::Outer::X<int>`), Rust (`core::option::Option<u32>`) or LLVM
-    /// (`struct.X`, `class.ns::X`) writes them. Another name of a type leads to the type. If there is no type of exactly
-    /// this name, a number after it counts as LLVM's (`struct.X.12`); then arguments of templates may be missing, the last of
-    /// them or all, or namespaces, those within a path if they are inline or have no name, and blanks may be others, as may the
-    /// order of `const` and of words as in `unsigned long`; `std::string` and its like stand for what they are. Definitions
-    /// go before declarations.
+    /// Names are spelled as in C (`struct X`, `X`), C++ (`ns::Outer::X<int>`), Rust (`core::option::Option<u32>`) or LLVM
+    /// (`struct.X`, `class.ns::X`). An alias of a type leads to the type. If there is no type of exactly this name, a number
+    /// after it is taken for LLVM's (`struct.X.12`). Then template arguments may be missing (the last ones or all), and
+    /// namespaces may be missing, those within a path only if they are inline or unnamed. Blanks may differ, and so may the
+    /// order of `const` and of words as in `unsigned long`; `std::string` and the like stand for their definitions.
+    /// Definitions take precedence over declarations.
     pub fn find(&self, name: &str) -> Option<TypeId> {
         let (tags, name) = split_keyword(name.trim());
         let found = self.find_exactly(tags, name).or_else(|| {
@@ -303,7 +303,7 @@ impl DebugInfo {
         let view = self.view();
         let own = own_name(name);
         let mut best: Option<(Rank, Entry, String)> = None;
-        // With arguments, others may follow that are written only where they differ from what is usual.
+        // With arguments, others may follow that are only written if they differ from the default.
         let short = bare(own.as_bytes());
         let index = self.index();
         let candidates = index.candidates(own.as_bytes());
@@ -330,7 +330,7 @@ impl DebugInfo {
             let rank = Rank { is_declaration, is_inexact, is_typedef };
             match &best {
                 Some((other, ..)) if *other < rank => {}
-                // Two types that a short name could mean: the one that is first by name, so that the answer is always the same.
+                // If a short name could mean two types, the first by name is chosen, so that the answer is stable.
                 Some((other, _, known)) if *other == rank && *known <= path => {}
                 _ => best = Some((rank, entry, path)),
             }
@@ -338,7 +338,7 @@ impl DebugInfo {
         best.map(|(_, entry, _)| entry.id)
     }
 
-    /// What names may leave out.
+    /// The parts that names may leave out.
     fn spelling(&self) -> &Spelling {
         self.spelling.get_or_init(|| {
             let view = self.view();
@@ -353,8 +353,8 @@ impl DebugInfo {
         definition(self, &view, id)
     }
 
-    /// All types with a name of their own: structures, classes, unions, enumerations, other names, in the order of the file.
-    /// A type that several units know comes several times.
+    /// All types with a name of their own: structures, classes, unions, enumerations, aliases, in the order of the file. A
+    /// type that occurs in several units is returned several times.
     pub fn type_ids(&self) -> impl Iterator<Item = TypeId> + '_ {
         self.index().entries.iter().filter(|entry| is_type(entry.tag)).map(|entry| entry.id)
     }
@@ -380,7 +380,7 @@ fn kinds_agree(a: DwTag, b: DwTag) -> bool {
     plain(a) == plain(b)
 }
 
-/// The name of a type with everything around it.
+/// The qualified name of a type.
 pub(crate) fn path_of<'a>(info: &DebugInfo, view: &View<'a>, id: TypeId) -> Result<String, DebugError> {
     let index = info.index();
     let mut parts = Vec::new();
@@ -388,27 +388,27 @@ pub(crate) fn path_of<'a>(info: &DebugInfo, view: &View<'a>, id: TypeId) -> Resu
     for _ in 0..=MAX_DEPTH {
         let Some(id) = at else { break };
         let (_, die) = view.entry(id)?;
-        // What stands for a type in a unit of its own has its name and surroundings there.
+        // A placeholder for a type in a type unit has its name and scope there.
         let id = view.reference(id.unit, &die, gimli::DW_AT_signature).unwrap_or(id);
         let name = name_of(view, id)?;
-        // Clang may put variables of a function without code into one that says nothing of itself.
+        // Clang may put variables of a function without code into a function entry without attributes.
         if parts.is_empty() || name != anonymous(gimli::DW_TAG_null) {
             parts.push(name);
         }
-        // What is defined outside of where it is declared has its surroundings there, too.
+        // An entry that is defined outside of its declaration has its scope at the declaration.
         at = declared_at(view, id).and_then(|other| index.scope_of(other)).or_else(|| index.scope_of(id));
     }
     parts.reverse();
     Ok(parts.join("::"))
 }
 
-/// Where something is declared that is defined elsewhere.
+/// The declaration of an entry that is defined elsewhere.
 fn declared_at(view: &View<'_>, id: TypeId) -> Option<TypeId> {
     let (mut at, mut found) = (id, None);
     for _ in 0..MAX_ORIGINS {
         let (_, die) = view.entry(at).ok()?;
         let declared = view.reference(at.unit, &die, gimli::DW_AT_specification);
-        // Variables of a function's copies have that copy around them, which leads to the function.
+        // Variables of a function's copies are enclosed by that copy, which leads to the function.
         let is_function = die.tag() == gimli::DW_TAG_subprogram;
         let origin = || view.reference(at.unit, &die, gimli::DW_AT_abstract_origin);
         at = match declared.or_else(origin) {
@@ -441,7 +441,7 @@ fn name_of(view: &View<'_>, id: TypeId) -> Result<String, DebugError> {
     Ok(anonymous(gimli::DW_TAG_null).to_owned())
 }
 
-/// What stands for a name that is not there.
+/// The placeholder for a missing name.
 pub(crate) fn anonymous(tag: DwTag) -> &'static str {
     match tag {
         gimli::DW_TAG_structure_type => "<anonymous struct>",
@@ -453,7 +453,7 @@ pub(crate) fn anonymous(tag: DwTag) -> &'static str {
     }
 }
 
-/// Other names of types that have none of their own: of several, the first by name.
+/// Aliases of types that have no name of their own; if there are several, the first by name.
 pub(crate) fn aliases(info: &DebugInfo) -> HashMap<TypeId, String> {
     let view = info.view();
     let reading = Reading::new(info, &view);
@@ -476,7 +476,7 @@ pub(crate) fn aliases(info: &DebugInfo) -> HashMap<TypeId, String> {
     aliases
 }
 
-/// Used by readers of entries.
+/// Calls `each` for the descendants of the entry at `id`; direct children have depth 1.
 pub(crate) fn children<'a>(
     view: &View<'a>,
     open: &Open<'a>,

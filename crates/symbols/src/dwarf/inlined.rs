@@ -1,4 +1,4 @@
-//! Functions that were put into others: whose code an instruction is besides that of the function that has it.
+//! Inlined functions: the functions whose code an instruction is, besides the function that contains it.
 
 use super::index::{children, path_of};
 use super::read::file_name;
@@ -7,19 +7,19 @@ use super::units::{Die, Open, View};
 use super::{DebugInfo, TypeId};
 use gimli::AttributeValue;
 
-/// Functions within each other.
+/// Maximum depth of inlined functions in each other.
 const MAX_INLINED: usize = 64;
 
-/// A function whose code was put into another one.
+/// A function whose code was inlined into another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inlined {
-    /// Its name with everything around it.
+    /// Its qualified name.
     pub name: String,
-    /// Where the other one calls it.
+    /// The place of the call in the other one.
     pub call: Option<Place>,
 }
 
-/// One that was found, before it is asked for its name.
+/// An inlined function, before its name is looked up.
 pub(super) struct Found {
     depth: isize,
     pub(super) origin: TypeId,
@@ -27,7 +27,7 @@ pub(super) struct Found {
 }
 
 impl DebugInfo {
-    /// The functions that an address is in because they were put into the function that has it; the innermost first.
+    /// The inlined functions that contain an address, the innermost first.
     pub fn inlined_at(&self, address: u64) -> Vec<Inlined> {
         let view = self.view();
         let inlined = self.origins_at(&view, address).into_iter().map(|found| Inlined {
@@ -43,9 +43,9 @@ impl DebugInfo {
         let unit = function.id.unit;
         let Ok(open) = view.open(unit) else { return Vec::new() };
         let mut found: Vec<Found> = Vec::new();
-        // What stands after damage is lost.
+        // Entries after damage are lost.
         let _ = children(view, &open, function.id, |die| {
-            // Those within one that has the address are deeper than it; of two beside each other one has it.
+            // Functions inlined into one that contains the address are deeper; of two siblings only one contains it.
             let is_within = found.last().is_none_or(|outer| outer.depth < die.depth());
             if die.tag() == gimli::DW_TAG_inlined_subroutine
                 && is_within
@@ -61,7 +61,7 @@ impl DebugInfo {
     }
 }
 
-/// True if the code of an entry has the address.
+/// True if the code of an entry contains the address.
 fn holds<'a>(open: &Open<'a>, die: &Die<'a>, address: u64) -> bool {
     let Some(mut ranges) = open.ranges(die) else { return false };
     while let Ok(Some(range)) = ranges.next() {

@@ -1,4 +1,4 @@
-//! What a program's debug information says: its types, variables, functions and lines.
+//! Reads a program's debug information: its types, variables, functions and lines.
 //!
 //! | file | what |
 //! |---|---|
@@ -11,18 +11,18 @@
 //! | [`types`] | a type as data |
 //! | `read` | entries as types |
 //! | `spell` | the text of a type |
-//! | `virtuals` | where virtual base classes lie |
-//! | `align` | how types are aligned |
+//! | `virtuals` | offsets of virtual base classes |
+//! | `align` | alignment of types |
 //! | [`objects`] | variables, functions, lines |
-//! | [`inlined`] | functions within functions |
-//! | [`frames`] | the functions that code is in, with all that they declare |
+//! | [`inlined`] | inlined functions |
+//! | [`frames`] | the functions that contain an address, with all their declarations |
 //!
-//! DWARF 4 and 5 in ELF files (2 and 3 as far as they look alike), with split units, packages of them, type units, compressed
-//! sections, and separate debug files. Nothing of the program itself is read. Work is done when it is asked for: opening
+//! Supports DWARF 4 and 5 in ELF files (2 and 3 as far as they look alike), with split units, packages of them, type units,
+//! compressed sections, and separate debug files. Nothing of the program itself is read. Work is done on demand: opening
 //! reads sections and headers of units, the first look-up of a name walks all entries once, and a type is read when it is
-//! wanted.
+//! requested.
 //!
-//! Everything in the file is hostile: no look-up panics, and what cannot be read is an error, or is missing.
+//! Everything in the file is hostile: no look-up panics, and data that cannot be read is an error, or is missing.
 
 mod align;
 mod forms;
@@ -50,10 +50,10 @@ use std::sync::OnceLock;
 pub use types::{Type, TypeId};
 use units::{Unit, Units, View};
 
-/// How deep references between entries are followed.
+/// Maximum length of a chain of references between entries.
 pub(crate) const MAX_DEPTH: usize = 64;
 
-/// What is said of a file that has none.
+/// The message for a file without debug information.
 const ABSENT: &str = "the file has no debug information";
 
 /// The debug information of a program.
@@ -63,18 +63,18 @@ pub struct DebugInfo {
     spelling: OnceLock<names::Spelling>,
     objects: OnceLock<objects::Objects>,
     variables: OnceLock<objects::Objects>,
-    /// Other names of structures that have none of their own.
+    /// Aliases of structures that have no name of their own.
     aliases: OnceLock<HashMap<TypeId, String>>,
 }
 
 impl DebugInfo {
     /// Opens a program, a library, an object or a separate debug file.
     ///
-    /// Units that are split off are looked for in `FILE.dwp`, where they were compiled, and beside the file; a program
-    /// without debug information leads to the file of its own that has it, if that lies where debuggers look.
+    /// Split units are looked for in `FILE.dwp`, where they were compiled, and beside the file; for a program without debug
+    /// information, its separate debug file is used, if that is where debuggers look.
     ///
     /// # Errors
-    /// If the file cannot be read, is no ELF file, or has no debug information that can be found.
+    /// If the file cannot be read, is not an ELF file, or has no debug information that can be found.
     pub fn open(path: &Path) -> Result<DebugInfo, DebugError> {
         let mut main = sections::load_path(path, sections::Flavour::Whole)?;
         if !main.has_units() {
@@ -87,7 +87,7 @@ impl DebugInfo {
         DebugInfo::new(main, path.parent().unwrap_or(Path::new(""))).map_err(|error| error.in_file(path))
     }
 
-    /// The same of bytes in memory; units that are split off are missing.
+    /// The same for bytes in memory; split units are missing.
     ///
     /// # Errors
     /// As [`DebugInfo::open`].
@@ -106,12 +106,12 @@ impl DebugInfo {
         Ok(DebugInfo { units, index, spelling, objects, variables, aliases })
     }
 
-    /// Units that were split off and are not where they should be.
+    /// Names of split units that were not found.
     pub fn missing(&self) -> &[String] {
         &self.units.missing
     }
 
-    /// How many units there are.
+    /// Number of units.
     pub fn n_units(&self) -> usize {
         self.units.list.len()
     }
@@ -124,7 +124,7 @@ impl DebugInfo {
         self.index.get_or_init(|| Index::new(&self.units))
     }
 
-    /// What a type is called: one without a name, as `typedef struct {…} T` makes it, by its other name.
+    /// The name to show for a type: for one without a name, as in `typedef struct {…} T`, its alias.
     pub fn shown_name(&self, ty: &Type) -> String {
         let alias = || self.aliases.get_or_init(|| index::aliases(self)).get(&ty.id).cloned();
         let is_unnamed = ty.name.is_none() && ty.is_record();
@@ -135,7 +135,7 @@ impl DebugInfo {
         self.units.list.get(usize::try_from(id.unit).ok()?)
     }
 
-    /// The offset of a type's entry in the section that it stands in, by which other tools name it.
+    /// The offset of a type's entry in its section, by which other tools identify it.
     pub fn section_offset(&self, id: TypeId) -> u64 {
         self.unit(id).map_or(0, |unit| unit.offset + u64::from(id.offset))
     }
@@ -147,14 +147,14 @@ impl fmt::Debug for DebugInfo {
     }
 }
 
-/// Why debug information could not be read.
+/// The reason why debug information could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DebugError {
     /// The file.
     pub file: Option<PathBuf>,
     /// The section.
     pub section: Option<String>,
-    /// Where: in the uncompressed section if that is known, else in the file.
+    /// The offset: in the uncompressed section if that is known, else in the file.
     pub offset: Option<u64>,
     /// What was expected and what was found.
     pub what: String,

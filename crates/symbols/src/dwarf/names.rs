@@ -1,15 +1,15 @@
-//! Names of types as text: their parts, and which names may mean the same.
+//! Names of types as text: their parts, and which names may be equivalent.
 
 use super::MAX_DEPTH;
 use gimli::DwTag;
 
-/// A name without the arguments of its template; `None` if it has none.
+/// A name without its template arguments; `None` if it has none.
 pub(super) fn bare(name: &[u8]) -> Option<&[u8]> {
     let at = name.iter().position(|byte| *byte == b'<')?;
     (at > 0 && name.ends_with(b">")).then(|| name[..at].trim_ascii_end())
 }
 
-/// A name without the word in front of it, and what that word allows.
+/// Splits off the keyword in front of a name; returns the tags that the keyword allows.
 pub(super) fn split_keyword(name: &str) -> (&'static [DwTag], &str) {
     const STRUCT: &[DwTag] =
         &[gimli::DW_TAG_structure_type, gimli::DW_TAG_class_type, gimli::DW_TAG_union_type];
@@ -17,7 +17,7 @@ pub(super) fn split_keyword(name: &str) -> (&'static [DwTag], &str) {
         ("struct.", STRUCT),
         ("class.", STRUCT),
         ("union.", &[gimli::DW_TAG_union_type]),
-        // LLVM and C++ take the two words for one; so does the look-up.
+        // LLVM and C++ treat the two words as the same; so does the look-up.
         ("struct ", STRUCT),
         ("class ", STRUCT),
         ("union ", &[gimli::DW_TAG_union_type]),
@@ -28,7 +28,7 @@ pub(super) fn split_keyword(name: &str) -> (&'static [DwTag], &str) {
     found.unwrap_or((&[], name))
 }
 
-/// The last part of a path: what stands after the last `::` that is not inside brackets.
+/// The last part of a path: the text after the last `::` outside of brackets.
 pub(crate) fn own_name(path: &str) -> &str {
     let bytes = path.as_bytes();
     let mut depth = 0_usize;
@@ -36,7 +36,7 @@ pub(crate) fn own_name(path: &str) -> &str {
     for (at, byte) in bytes.iter().enumerate() {
         match byte {
             b'<' | b'(' | b'{' | b'[' => depth += 1,
-            // The arrow of a function's type closes nothing.
+            // The arrow in the type of a function is not a closing bracket.
             b'>' if at > 0 && bytes[at - 1] == b'-' => {}
             b'>' | b')' | b'}' | b']' => depth = depth.saturating_sub(1),
             b':' if depth == 0 && at > 0 && bytes[at - 1] == b':' => start = at + 1,
@@ -46,11 +46,12 @@ pub(crate) fn own_name(path: &str) -> &str {
     &path[start..]
 }
 
-/// How compilers may write a type of numbers: `unsigned long` is gcc's `long unsigned int`. Nothing if it is none.
+/// The spellings that compilers may use for a number type: `unsigned long` is gcc's `long unsigned int`. Empty for other
+/// types.
 pub(super) fn numbers(name: &str) -> Vec<String> {
     let words: Vec<&str> = name.split_whitespace().collect();
     let Some(usual) = number(&words) else { return Vec::new() };
-    // Of gcc, the size comes first, and `int` is always written.
+    // In gcc's spelling, the size comes first, and `int` is always written.
     let size: Vec<&str> = words.iter().copied().filter(|word| matches!(*word, "long" | "short")).collect();
     let is_int = !words.iter().any(|word| matches!(*word, "char" | "double" | "__int128"));
     let unsigned = words.contains(&"unsigned").then_some("unsigned");
@@ -58,7 +59,7 @@ pub(super) fn numbers(name: &str) -> Vec<String> {
     if is_int { vec![gcc.join(" "), usual] } else { vec![usual] }
 }
 
-/// The usual name of a type of numbers; `None` if the words are none.
+/// The usual name of a number type; `None` for other words.
 fn number(words: &[&str]) -> Option<String> {
     let count = |wanted: &str| words.iter().filter(|word| **word == wanted).count();
     let (long, short) = (count("long"), count("short"));
@@ -79,19 +80,19 @@ fn number(words: &[&str]) -> Option<String> {
     };
     let sign = match core {
         _ if count("unsigned") > 0 => "unsigned ",
-        // The three types of characters differ.
+        // The three character types are distinct.
         "char" if count("signed") > 0 => "signed ",
         _ => "",
     };
     Some(format!("{sign}{core}"))
 }
 
-/// A name with the words of numbers in the usual order, and `const` and `volatile` after what they belong to. Blanks stand only
-/// where they divide words.
+/// Normalises a name: words of number types in the usual order, `const` and `volatile` after the type that they qualify, and
+/// blanks only where they separate words.
 fn ordered(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let mut rest = name;
-    // A type may begin here.
+    // True where a type may begin.
     let mut begins = true;
     while let Some(c) = rest.chars().next() {
         if begins && is_word(c) {
@@ -108,7 +109,7 @@ fn ordered(name: &str) -> String {
     out
 }
 
-/// How many bytes a type has up to its pointers, references, dimensions or parameters.
+/// Length in bytes of a type up to its pointers, references, dimensions or parameters.
 fn base(text: &str) -> usize {
     let mut depth = 0_usize;
     for (at, c) in text.char_indices() {
@@ -150,7 +151,7 @@ fn ordered_base(text: &str) -> String {
     let mut all = match number(&words) {
         Some(number) => number,
         None => {
-            // What stands within brackets begins anew.
+            // The text within brackets is normalised separately.
             let inner = |word: &&str| match word.find('<') {
                 Some(at) => format!("{}{}", &word[..at], ordered(&word[at..])),
                 None => (*word).to_owned(),
@@ -165,10 +166,10 @@ fn ordered_base(text: &str) -> String {
     all
 }
 
-/// A path without the parameters of functions that something is declared in: `f(int)::X` is `f::X`.
+/// A path without the parameters of functions that enclose a declaration: `f(int)::X` is `f::X`.
 fn without_parameters(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
-    // Where in `out` the brackets begin that are open.
+    // Positions in `out` of the open brackets.
     let mut open = Vec::new();
     let mut rest = name;
     while let Some(c) = rest.chars().next() {
@@ -188,7 +189,7 @@ fn without_parameters(name: &str) -> String {
     out
 }
 
-/// Which namespaces of a program need not be written.
+/// The namespaces of a program that names may leave out.
 #[derive(Debug, Default)]
 pub(super) struct Spelling {
     /// Paths of inline namespaces, with `::` after them, and the same without the last part; the shortest first.
@@ -196,13 +197,13 @@ pub(super) struct Spelling {
 }
 
 impl Spelling {
-    /// What follows from the paths of a program's inline namespaces.
+    /// Builds this from the paths of a program's inline namespaces.
     pub(super) fn new(mut paths: Vec<String>) -> Spelling {
         paths.sort_unstable_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
         paths.dedup();
         let mut spelling = Spelling::default();
         for path in paths {
-            // One within another is already found without that.
+            // One within another is already found without the outer one.
             let full = spelling.simplified(&path) + "::";
             let own = own_name(&full[..full.len() - 2]).len();
             let short = full[..full.len() - 2 - own].to_owned();
@@ -211,8 +212,8 @@ impl Spelling {
         spelling
     }
 
-    /// True if a name could be short for a path: without its namespaces, those that are inline, the arguments of its templates or
-    /// the last of them, or with other blanks; `std::string` and its like are what they stand for.
+    /// True if a name may be short for a path: without its namespaces or the inline ones, without its template arguments or
+    /// the last of them, or with other blanks; `std::string` and the like stand for their definitions.
     pub(super) fn matches(&self, path: &str, name: &str) -> bool {
         let (path, name) = (&*self.simplified(path), &*self.simplified(name));
         let (mut path, mut name) = (Some(path), Some(name));
@@ -230,12 +231,12 @@ impl Spelling {
         true
     }
 
-    /// A name without what may be written or not.
+    /// A name without the parts that are optional.
     fn simplified(&self, name: &str) -> String {
         let mut out = String::with_capacity(name.len());
         let mut chars = name.trim().chars().peekable();
         while let Some(c) = chars.next() {
-            // Blanks that divide no words.
+            // Drops blanks that do not separate words.
             let divides = || out.chars().next_back().is_some_and(is_word);
             if c != ' ' || (divides() && chars.peek().is_some_and(|next| is_word(*next))) {
                 out.push(c);
@@ -255,11 +256,11 @@ impl Spelling {
     }
 }
 
-/// Namespaces that libraries put around a version of themselves, and that sources leave out; older debug information does not say
-/// that they are inline. What is in a namespace without a name can be called as if there were none.
+/// Namespaces that libraries put around a version of their contents, and that sources leave out; older debug information
+/// does not mark them as inline. Names in an unnamed namespace can also be used without it.
 const INLINE_NAMESPACES: [&str; 4] = ["__cxx11::", "__1::", "__ndk1::", "(anonymous namespace)::"];
 
-/// Other names of templates, which compilers write in full where they are arguments.
+/// Aliases of template types; compilers write the full type where these are arguments.
 const OTHER_NAMES: [(&str, &str); 10] = [
     ("std::string", "std::basic_string<char>"),
     ("std::wstring", "std::basic_string<wchar_t>"),
@@ -277,7 +278,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// A text with another one in place of a path, wherever that begins and is followed by what may follow.
+/// Replaces a path in a text wherever it begins there and `may_follow` accepts the text after it.
 fn replaced(text: &str, from: &str, to: &str, may_follow: impl Fn(&str) -> bool) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -291,7 +292,8 @@ fn replaced(text: &str, from: &str, to: &str, may_follow: impl Fn(&str) -> bool)
     out + rest
 }
 
-/// True if two texts are the same type, but for arguments at the end of its templates, and of those of its arguments.
+/// True if two texts are the same type, except that arguments at the end of its templates, or of its arguments' templates,
+/// are missing.
 fn begins_so(full: &str, short: &str, depth: usize) -> bool {
     if full == short {
         return true;
@@ -307,7 +309,7 @@ fn begins_so(full: &str, short: &str, depth: usize) -> bool {
         && full.iter().zip(&short).all(|(full, short)| begins_so(full, short, depth + 1))
 }
 
-/// What commas outside of brackets divide.
+/// Splits a text at commas outside of brackets.
 fn arguments(text: &str) -> Vec<&str> {
     let (mut depth, mut start, mut found) = (0_usize, 0, Vec::new());
     for (at, byte) in text.bytes().enumerate() {

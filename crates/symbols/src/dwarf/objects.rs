@@ -1,7 +1,7 @@
-//! Variables, functions and lines: what the addresses of a program mean.
+//! Variables, functions and lines: what is at an address of a program.
 //!
-//! Addresses are those of the file; a caller that knows where a file was loaded moves them. Variables that live in
-//! registers, in threads of their own, or only now and then at one place, have no address here.
+//! Addresses are those of the file; a caller that knows the load address adds it. Variables in registers, thread-local
+//! variables, and variables whose location changes have no address here.
 
 use super::index::{MAX_ORIGINS, children, path_of};
 use super::read::{Reading, file_name, place};
@@ -11,9 +11,9 @@ use super::{DebugInfo, TypeId};
 use gimli::{AttributeValue, Operation};
 use std::ops::Range;
 
-/// Variables that may lie over each other, in unions of Fortran and the like; and functions that linkers put over each other.
+/// Maximum number of overlapping variables, as in Fortran's unions, and of functions that linkers put at one address.
 const MAX_OVER: usize = 8;
-/// The most ranges of one function.
+/// Maximum number of ranges of one function.
 const MAX_RANGES: usize = 1 << 12;
 
 /// Variables and functions of a program.
@@ -23,24 +23,24 @@ pub struct Objects {
     pub globals: Vec<Global>,
     /// Functions with code, by their first address.
     pub functions: Vec<Function>,
-    /// Addresses of functions, and their places in the list; sorted.
+    /// Address ranges of functions with the functions' indexes in the list; sorted.
     code: Vec<(Range<u64>, usize)>,
-    /// Addresses of the code of units, and the units' numbers; sorted.
+    /// Address ranges of the code of units, with the units' numbers; sorted.
     units: Vec<(Range<u64>, u32)>,
 }
 
-/// A variable that has one address as long as the program runs.
+/// A variable that has one address while the program runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Global {
-    /// Its name with everything around it: `f::counter` for a static variable of a function.
+    /// Its qualified name: `f::counter` for a static variable of a function.
     pub name: String,
     /// Its address in the file.
     pub address: u64,
-    /// Its size in bytes; 0 if it is not known.
+    /// Its size in bytes; 0 if unknown.
     pub size: u64,
     /// Its type.
     pub ty: Option<TypeId>,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub place: Option<Place>,
 }
 
@@ -49,22 +49,22 @@ pub struct Global {
 pub struct Function {
     /// Its entry.
     pub(super) id: TypeId,
-    /// Its name with everything around it.
+    /// Its qualified name.
     pub name: String,
     /// Addresses of its code.
     pub ranges: Vec<Range<u64>>,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub place: Option<Place>,
-    /// What offsets of its variables count from.
+    /// The base of its variables' offsets.
     pub frame: FrameBase,
-    /// Variables and parameters that lie in its stack frame, those of inner blocks among them.
+    /// Variables and parameters in its stack frame, including those of inner blocks.
     pub variables: Vec<StackVariable>,
 }
 
-/// What offsets of stack variables count from.
+/// The base of the offsets of stack variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameBase {
-    /// The stack pointer as it was before the call.
+    /// The stack pointer before the call.
     CallFrame,
     /// A register by its DWARF number, and an offset.
     Register(u16, i64),
@@ -77,16 +77,16 @@ pub enum FrameBase {
 pub struct StackVariable {
     /// Its name.
     pub name: String,
-    /// Bytes between the frame's base and its first byte.
+    /// Offset of its first byte from the frame's base.
     pub offset: i64,
     /// Its type.
     pub ty: Option<TypeId>,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub place: Option<Place>,
 }
 
 impl Objects {
-    /// The variable that has the byte at an address, and the offset in it.
+    /// The variable that contains the byte at an address, and the offset in it.
     pub fn global_at(&self, address: u64) -> Option<(&Global, u64)> {
         let behind = self.globals.partition_point(|global| global.address <= address);
         let global = self.globals.get(behind.checked_sub(1)?)?;
@@ -100,7 +100,7 @@ impl Objects {
         self.units.iter().filter(holds).map(|(_, unit)| *unit)
     }
 
-    /// True if a variable has any of these bytes.
+    /// True if a variable contains any of these bytes.
     pub fn has_any_of(&self, address: u64, size: u64) -> bool {
         let end = address.saturating_add(size);
         let behind = self.globals.partition_point(|global| global.address < end);
@@ -108,17 +108,17 @@ impl Objects {
         before.into_iter().any(|global| global.address.saturating_add(global.size) > address)
     }
 
-    /// The function that has the code at an address.
+    /// The function that contains the code at an address.
     pub fn function_at(&self, address: u64) -> Option<&Function> {
         let behind = self.code.partition_point(|(range, _)| range.start <= address);
-        // Of those that begin at one place, the first.
+        // Of those that begin at the same address, the first.
         let mut before = self.code[..behind].iter().rev().take(MAX_OVER);
         let (_, at) = before.rfind(|(range, _)| range.contains(&address))?;
         self.functions.get(*at)
     }
 }
 
-/// What is collected.
+/// Selects what is collected.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
     All,
@@ -131,8 +131,8 @@ impl DebugInfo {
         self.objects.get_or_init(|| Objects::new(self, Wanted::All))
     }
 
-    /// Variables alone; functions are missing, unless an earlier call asked for all. The first call takes only a part of
-    /// the time that [`DebugInfo::objects`] takes.
+    /// Variables only; functions are missing, unless an earlier call requested them. The first call takes only part of the
+    /// time of [`DebugInfo::objects`].
     pub fn variables(&self) -> &Objects {
         let all = self.objects.get();
         all.unwrap_or_else(|| self.variables.get_or_init(|| Objects::new(self, Wanted::Variables)))
@@ -191,7 +191,7 @@ impl Objects {
         objects
     }
 
-    /// Adds where the code of a unit lies.
+    /// Adds the address ranges of a unit's code.
     fn add_ranges(&mut self, view: &View<'_>, unit: u32) {
         let Ok(open) = view.open(unit) else { return };
         let Ok(root) = open.unit.entry(open.unit.header.root_offset()) else { return };
@@ -207,13 +207,13 @@ impl Objects {
     }
 }
 
-/// Those of a list, sorted by unit, that some units have.
+/// The part of a list, sorted by unit, that belongs to some units.
 fn within<'b>(ids: &'b [TypeId], units: &Range<u32>) -> &'b [TypeId] {
     let at = |unit: u32| ids.partition_point(|id| id.unit < unit);
     &ids[at(units.start)..at(units.end)]
 }
 
-/// Where a variable lies.
+/// The location of a variable.
 enum Location {
     Address(u64),
     /// Bytes after the frame's base.
@@ -234,10 +234,10 @@ fn location<'a>(open: &Open<'a>, die: &Die<'a>) -> Option<Location> {
     let moved = match second {
         None => 0,
         Some(Operation::PlusConstant { value }) => value,
-        // What is done with the address makes another place of it, as for variables of threads.
+        // Further operations on the address give another location, as for thread-local variables.
         Some(_) => return None,
     };
-    // The linker writes zero for what it left out.
+    // The linker writes zero for removed parts.
     let is_there = address != 0 && !open.unit.header.is_tombstone_address(address);
     is_there.then(|| Location::Address(address.wrapping_add(moved)))
 }
@@ -278,16 +278,16 @@ impl<'a> Reading<'_, 'a> {
         })
     }
 
-    /// Variables in the frame of a function.
+    /// The variables in the frame of a function.
     fn stack_variables(self, id: TypeId, open: &Open<'a>) -> Vec<StackVariable> {
         let mut variables = Vec::new();
         let mut inner: Option<isize> = None;
-        // Damage costs those that stand after it.
+        // Damage only loses the entries after it.
         let _ = children(self.view, open, id, |die| {
             if inner.is_some_and(|depth| die.depth() > depth) {
                 return;
             }
-            // What stands in a function within has a frame of its own.
+            // Variables of a nested function belong to that function's frame.
             inner = (die.tag() == gimli::DW_TAG_subprogram).then(|| die.depth());
             if !matches!(die.tag(), gimli::DW_TAG_variable | gimli::DW_TAG_formal_parameter) {
                 return;
@@ -305,7 +305,7 @@ impl<'a> Reading<'_, 'a> {
         variables
     }
 
-    /// Something that an entry says, or the one that it was declared by.
+    /// A property of an entry, or of the declaration that it refers to.
     pub(super) fn said<T>(
         self,
         id: TypeId,

@@ -1,7 +1,7 @@
-//! Entries as types.
+//! Converts entries to types.
 //!
-//! A type is read from its entry and the children of that entry; what it refers to is followed only as far as sizes and
-//! texts need it, and only so deep.
+//! A type is read from its entry and the children of that entry; references are only followed if sizes and texts require it,
+//! and up to a maximum depth.
 
 use super::index::{children, definition, path_of};
 use super::spell::spell;
@@ -10,16 +10,16 @@ use super::units::{Die, Open, Value, View};
 use super::{DebugError, DebugInfo, MAX_DEPTH};
 use gimli::{AttributeValue, DwAt, Operation};
 
-/// The most members that a type may have.
+/// Maximum number of members of a type.
 const MAX_MEMBERS: usize = 1 << 16;
 
 impl DebugInfo {
-    /// The type of this place.
+    /// The type at an entry.
     ///
-    /// A type that is only declared there is the definition that is found elsewhere.
+    /// If the type is only declared there, its definition elsewhere is read.
     ///
     /// # Errors
-    /// If its entry is damaged; the place is named.
+    /// If its entry is damaged; the error has the place.
     pub fn read(&self, id: TypeId) -> Result<Type, DebugError> {
         Reading::new(self, &self.view()).defined(id)
     }
@@ -29,12 +29,13 @@ impl DebugInfo {
         Reading::new(self, &self.view()).size(id, 0)
     }
 
-    /// How a type is written.
+    /// The text of a type.
     pub fn text_of(&self, id: TypeId) -> String {
         Reading::new(self, &self.view()).text(id)
     }
 
-    /// The type of the elements of an array of arrays, or what [`DebugInfo::behind_names`] gives of any other type.
+    /// The element type of an array, through arrays of arrays; for any other type, the result of
+    /// [`DebugInfo::behind_names`].
     pub fn behind_arrays(&self, id: TypeId) -> TypeId {
         let view = self.view();
         let reading = Reading::new(self, &view);
@@ -47,20 +48,20 @@ impl DebugInfo {
         id
     }
 
-    /// The type that is left when other names and words like `const` are taken away.
+    /// The type without aliases and qualifiers such as `const`.
     pub fn behind_names(&self, id: TypeId) -> TypeId {
         Reading::new(self, &self.view()).behind_names(id)
     }
 }
 
-/// Reading of types, with what was opened so far.
+/// The reader of types, with the units opened so far.
 #[derive(Clone, Copy)]
 pub(crate) struct Reading<'b, 'a> {
     pub(crate) info: &'b DebugInfo,
     pub(crate) view: &'b View<'a>,
 }
 
-/// An entry as whole number.
+/// The value of an attribute as an unsigned number.
 pub(crate) fn number(value: Option<Value<'_>>) -> Option<u64> {
     match value? {
         AttributeValue::Sdata(number) => u64::try_from(number).ok(),
@@ -68,7 +69,7 @@ pub(crate) fn number(value: Option<Value<'_>>) -> Option<u64> {
     }
 }
 
-/// A number that may be below zero.
+/// The value of an attribute as a signed number.
 fn signed(value: Option<Value<'_>>) -> Option<i128> {
     match value? {
         AttributeValue::Sdata(number) => Some(number.into()),
@@ -80,7 +81,7 @@ fn signed(value: Option<Value<'_>>) -> Option<i128> {
 /// Counts of the dimensions of an array, the outermost first.
 pub(crate) fn counts<'a>(view: &View<'a>, open: &Open<'a>, id: TypeId) -> Vec<Option<u64>> {
     let mut counts = Vec::new();
-    // Damage after the dimensions costs those that were not read.
+    // Damage after the dimensions only loses those that were not read.
     let _ = children(view, open, id, |die| {
         if die.depth() != 1 || counts.len() >= MAX_DEPTH {
             return;
@@ -107,7 +108,7 @@ fn count(open: &Open<'_>, die: &Die<'_>) -> Option<u64> {
     };
     let lower = signed(die.attr_value(gimli::DW_AT_lower_bound)).unwrap_or(first);
     let upper = die.attr_value(gimli::DW_AT_upper_bound)?;
-    // An array of no elements ends before it begins, and compilers write that -1 in as many bytes as they like.
+    // The upper bound of an empty array is less than the lower one, and compilers write that -1 in various sizes.
     let upper = match (upper, lower) {
         (AttributeValue::Udata(u64::MAX) | AttributeValue::Data8(u64::MAX), 0) => -1,
         (AttributeValue::Data4(u32::MAX), 0) => -1,
@@ -121,7 +122,7 @@ impl<'b, 'a> Reading<'b, 'a> {
         Reading { info, view }
     }
 
-    /// The type, or the definition of what is only declared here.
+    /// The type, or its definition if it is only declared here.
     pub(crate) fn defined(self, id: TypeId) -> Result<Type, DebugError> {
         self.read(definition(self.info, self.view, id).unwrap_or(id))
     }
@@ -143,7 +144,7 @@ impl<'b, 'a> Reading<'b, 'a> {
         })
     }
 
-    /// What entries with certain tags lead to.
+    /// Follows entries for which `is_other_name` holds to the entry that they lead to.
     pub(crate) fn behind(self, id: TypeId, is_other_name: impl Fn(gimli::DwTag) -> bool) -> TypeId {
         let mut at = id;
         for _ in 0..MAX_DEPTH {
@@ -227,7 +228,7 @@ impl<'b, 'a> Reading<'b, 'a> {
         }
     }
 
-    /// Bytes of a type.
+    /// The size of a type in bytes.
     pub(crate) fn size(self, id: TypeId, depth: usize) -> Option<u64> {
         if depth > MAX_DEPTH {
             return None;
@@ -253,7 +254,7 @@ impl<'b, 'a> Reading<'b, 'a> {
                 is_null.then(|| open.unit.encoding().address_size.into())
             }
             gimli::DW_TAG_ptr_to_member_type => {
-                // Of a function, an address or a place in a table, and what to add to `this`.
+                // For a function: an address or an index into a table, and an adjustment of `this`.
                 let is_function = self.view.entry(target?).ok()?.1.tag() == gimli::DW_TAG_subroutine_type;
                 Some(u64::from(open.unit.encoding().address_size) * if is_function { 2 } else { 1 })
             }
@@ -279,7 +280,7 @@ impl<'b, 'a> Reading<'b, 'a> {
 
     fn members(self, id: TypeId, open: &Open<'a>) -> Result<Vec<Member>, DebugError> {
         let mut members: Vec<Member> = Vec::new();
-        // The values of the variant that the members to come belong to, and the tags around them.
+        // The discriminant values of the variant that the following members belong to, and the enclosing tags.
         let mut values = Vec::new();
         let mut around = Vec::new();
         children(self.view, open, id, |die| {
@@ -309,7 +310,7 @@ impl<'b, 'a> Reading<'b, 'a> {
         Ok(members)
     }
 
-    /// A member; `None` of what lies elsewhere, as static members do.
+    /// A member; `None` for one that is stored elsewhere, like static members.
     fn member(self, id: TypeId, open: &Open<'a>, die: &Die<'a>, kind: Option<MemberKind>) -> Option<Member> {
         let flag = |name: DwAt| die.attr(name).is_some();
         if flag(gimli::DW_AT_external) || flag(gimli::DW_AT_declaration) {
@@ -325,8 +326,8 @@ impl<'b, 'a> Reading<'b, 'a> {
         let start = match die.attr_value(gimli::DW_AT_data_bit_offset) {
             Some(offset) => number(Some(offset)),
             None => self.storage(open, die).and_then(|bytes| bytes.checked_mul(8)).and_then(|start| {
-                // The old way counts from the highest bit of the unit of storage. In packed structures the field may lie
-                // above it: then the count is below zero, which clang writes as an unsigned number.
+                // The old encoding counts from the highest bit of the storage unit. In packed structures the field may be
+                // above it: then the count is negative, and clang writes it as an unsigned number.
                 let Some(from_top) = signed(die.attr_value(gimli::DW_AT_bit_offset)) else {
                     return Some(start);
                 };
@@ -357,10 +358,10 @@ impl<'b, 'a> Reading<'b, 'a> {
         })
     }
 
-    /// Bytes before a member.
+    /// Offset of a member in bytes.
     fn storage(self, open: &Open<'a>, die: &Die<'a>) -> Option<u64> {
         match die.attr_value(gimli::DW_AT_data_member_location) {
-            // Members of unions need none.
+            // Members of unions have no offset.
             None => Some(0),
             Some(AttributeValue::Exprloc(expression)) => {
                 let mut operations = expression.operations(open.unit.encoding());
@@ -374,7 +375,7 @@ impl<'b, 'a> Reading<'b, 'a> {
         }
     }
 
-    /// True of an array without a length, which ends a structure and counts for nothing.
+    /// True for an array without a length, which ends a structure and has no size.
     fn is_flexible(self, ty: Option<TypeId>) -> bool {
         let Some(id) = ty else { return false };
         let Ok((open, die)) = self.view.entry(id) else { return false };
@@ -408,7 +409,7 @@ pub(crate) fn encoding(die: &Die<'_>) -> Encoding {
     }
 }
 
-/// Where an entry is declared.
+/// The place of an entry's declaration.
 pub(crate) fn place<'a>(open: &Open<'a>, die: &Die<'a>) -> Option<Place> {
     let line = number(die.attr_value(gimli::DW_AT_decl_line))?;
     let file = match die.attr_value(gimli::DW_AT_decl_file)? {
@@ -428,7 +429,7 @@ pub(crate) fn file_name<'a>(open: &Open<'a>, number: u64) -> Option<String> {
         return Some(name);
     }
     let mut path = std::path::PathBuf::new();
-    // The first folder is the one that the compiler was called in; others may lie below it.
+    // The first folder is the compiler's working directory; others may be relative to it.
     if let Some(folder) = open.unit.comp_dir {
         path.push(String::from_utf8_lossy(folder.slice()).as_ref());
     }

@@ -1,7 +1,7 @@
 //! Sections of an ELF file that hold debug information, uncompressed and relocated.
 //!
-//! Only those sections are read, so a program of gigabytes costs what its debug information costs. Sizes in the file are
-//! hostile: what is unpacked is bounded by what is there. What the bytes mean is the neighbours' business.
+//! Only those sections are read, so the cost for a program of gigabytes depends on the size of its debug information. Sizes
+//! in the file are hostile: the unpacked size is bounded by the actual data. Other files interpret the bytes.
 
 use super::DebugError;
 use gimli::{DwarfPackageSections, DwarfSections, RunTimeEndian, SectionId};
@@ -14,7 +14,7 @@ const MAX_GROWTH: u64 = 64;
 /// … and to this many in any case.
 const ALWAYS_GROWS: u64 = 16 << 20;
 
-/// Sections that no question needs. In a package, rows point into them, so there they are read all the same.
+/// Sections that no query needs. In a package, rows refer to them, so they are read there.
 const NOT_ASKED: &[SectionId] = &[
     SectionId::DebugAranges,
     SectionId::DebugLoc,
@@ -24,32 +24,32 @@ const NOT_ASKED: &[SectionId] = &[
     SectionId::DebugNames,
 ];
 
-/// Anything that can be read at a place.
+/// A source that can be read at any position.
 pub(super) trait Bytes: Read + Seek {}
 impl<T: Read + Seek> Bytes for T {}
 
-/// Which names the sections have.
+/// The naming scheme of the sections.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flavour {
     /// `.debug_info`: programs, libraries, objects and separate debug files.
     Whole,
     /// `.debug_info.dwo`: the part of a unit that stayed beside its object.
     Split,
-    /// The same, many packed into one file with an index.
+    /// The same, with many units packed into one file with an index.
     Package,
 }
 
-/// What was loaded of one file.
+/// The loaded parts of one file.
 pub(super) struct Loaded {
-    /// The sections; of a package, only empty ones.
+    /// The sections; empty for a package.
     pub(super) sections: DwarfSections<Vec<u8>>,
     /// The sections of a package.
     pub(super) package: Option<DwarfPackageSections<Vec<u8>>>,
     /// The file's byte order.
     pub(super) endian: RunTimeEndian,
-    /// Where it lies, if it is a file.
+    /// Its path, if it is a file.
     pub(super) path: Option<PathBuf>,
-    /// What identifies the build.
+    /// The build's id.
     pub(super) build_id: Option<Vec<u8>>,
     /// Name and checksum of the file that has the debug information instead.
     pub(super) link: Option<(String, u32)>,
@@ -117,14 +117,14 @@ fn load(
     })
 }
 
-/// The bytes of all sections of a name; none if there is none.
+/// The concatenated bytes of all sections with a name; empty if there are none.
 fn read_section<'data, R: object::ReadRef<'data>>(
     elf: &object::File<'data, R>,
     name: &str,
     bytes: &mut impl Bytes,
     left: &mut u64,
 ) -> Result<Vec<u8>, DebugError> {
-    // Units that linkers may drop have sections of their own, all of one name; unlinked files have many.
+    // Units that linkers may drop have their own sections, all with one name; unlinked files have many of them.
     let mut same = elf.sections().filter(|section| section.name() == Ok(name)).peekable();
     let mut all = Vec::new();
     if same.peek().is_none()
@@ -189,13 +189,13 @@ fn read_one<'data, R: object::ReadRef<'data>>(
     Ok(())
 }
 
-/// `read_to_end` that knows nothing of sizes: the vector grows with what comes.
+/// `read_to_end` without size hints: the vector grows with the data.
 fn read_to_end(mut from: impl Read, out: &mut Vec<u8>) -> std::io::Result<usize> {
     from.read_to_end(out)
 }
 
-/// Does the linker's work on an object that was not linked. What cannot be done is left as it is: it spoils an address, and
-/// no type.
+/// Applies relocations to an object that was not linked. Those that cannot be applied are skipped: that affects addresses,
+/// but no types.
 fn relocate<'data, R: object::ReadRef<'data>>(
     elf: &object::File<'data, R>,
     section: &object::Section<'data, '_, R>,
@@ -225,7 +225,7 @@ fn relocate<'data, R: object::ReadRef<'data>>(
     }
 }
 
-/// The file that has the debug information of `main`, if it was taken out and lies where debuggers look for it.
+/// The separate file with the debug information of `main`, if there is one where debuggers look for it.
 pub(super) fn separate(main: &Loaded) -> Option<Loaded> {
     let path = main.path.as_deref()?;
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -238,7 +238,7 @@ pub(super) fn separate(main: &Loaded) -> Option<Loaded> {
         places.push((Path::new("/usr/lib/debug").join(name), None));
     }
     if let Some((name, crc)) = &main.link {
-        // A name with folders in it would lead anywhere.
+        // A name with folders in it could lead anywhere.
         let name = Path::new(name).file_name()?;
         places.push((folder.join(name), Some(*crc)));
         places.push((folder.join(".debug").join(name), Some(*crc)));
@@ -252,7 +252,7 @@ pub(super) fn separate(main: &Loaded) -> Option<Loaded> {
             return None;
         }
         let other = load_path(&place, Flavour::Whole).ok()?;
-        // The build's identity says more than a checksum and costs nothing.
+        // The build id is more specific than a checksum and costs nothing.
         let belongs = match (&main.build_id, &other.build_id, crc) {
             (Some(ours), Some(theirs), _) => ours == theirs,
             (_, _, Some(crc)) => checksum(&place).is_ok_and(|found| found == crc),
@@ -262,7 +262,7 @@ pub(super) fn separate(main: &Loaded) -> Option<Loaded> {
     })
 }
 
-/// The checksum that a link to a debug file holds.
+/// The checksum for a link to a debug file.
 fn checksum(path: &Path) -> std::io::Result<u32> {
     let mut crc = flate2::CrcReader::new(std::fs::File::open(path)?);
     std::io::copy(&mut crc, &mut std::io::sink())?;

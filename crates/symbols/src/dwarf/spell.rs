@@ -1,27 +1,27 @@
-//! The text of a type, as its language writes it.
+//! The text of a type in the syntax of its language.
 //!
-//! C reads from the inside out: `int (*)[3]` is a pointer to arrays. So what stands around a name is built up on the way to
-//! the innermost type. A text is short: what is nested too deep, or gets too long, ends in three dots.
+//! C declarations read from the inside out: `int (*)[3]` is a pointer to arrays. So the text around a name is built up on
+//! the way to the innermost type. Texts are short: a type that is nested too deep, or too long, ends in three dots.
 
 use super::index::{anonymous, definition, path_of};
 use super::read::counts;
 use super::units::{Die, Open, View};
 use super::{DebugInfo, TypeId};
 
-/// How deep a type is written.
+/// Maximum depth up to which a type is written.
 const MAX_SPELLED_DEPTH: usize = 24;
-/// The longest text of a part.
+/// Maximum length of a part's text.
 const MAX_TEXT: usize = 4096;
-/// Parameters of a function that are written.
+/// Maximum number of parameters of a function that are written.
 const MAX_PARAMETERS: usize = 16;
 const DOTS: &str = "...";
 
-/// The text of a type; nothing is `void`.
+/// The text of a type; `None` is `void`.
 pub(crate) fn spell<'a>(view: &View<'a>, info: &DebugInfo, id: Option<TypeId>, depth: usize) -> String {
     declare(view, info, id, String::new(), depth)
 }
 
-/// The text of a type around `inner`, which is what C writes beside the name.
+/// The text of a type around `inner`, which is the part of the declarator beside the name in C.
 fn declare<'a>(view: &View<'a>, info: &DebugInfo, id: Option<TypeId>, inner: String, depth: usize) -> String {
     let Some(id) = id else { return join("void", &inner) };
     if depth > MAX_SPELLED_DEPTH || inner.len() > MAX_TEXT {
@@ -35,7 +35,7 @@ fn declare<'a>(view: &View<'a>, info: &DebugInfo, id: Option<TypeId>, inner: Str
         | gimli::DW_TAG_reference_type
         | gimli::DW_TAG_rvalue_reference_type
         | gimli::DW_TAG_ptr_to_member_type => {
-            // Rust has names for them, with what the pointer is made of.
+            // Rust has names for pointers, with the type that they point to.
             if let Some(name) = open.name(&die).filter(|_| open.is_rust()) {
                 return join(&name, &inner);
             }
@@ -80,7 +80,7 @@ fn declare<'a>(view: &View<'a>, info: &DebugInfo, id: Option<TypeId>, inner: Str
     }
 }
 
-/// A word in front of what it qualifies, or after the star of a pointer.
+/// Puts a qualifier in front of the type that it qualifies, or after the star of a pointer.
 fn qualified(
     word: &str,
     target: Option<TypeId>,
@@ -99,7 +99,7 @@ fn qualified(
     }
 }
 
-/// The name of a type, with the word in front of it that C wants.
+/// The name of a type, with the keyword in front that C requires.
 fn named<'a>(view: &View<'a>, info: &DebugInfo, open: &Open<'a>, die: &Die<'a>, id: TypeId) -> String {
     let word = match die.tag() {
         gimli::DW_TAG_structure_type => "struct ",
@@ -113,7 +113,7 @@ fn named<'a>(view: &View<'a>, info: &DebugInfo, open: &Open<'a>, die: &Die<'a>, 
             None => anonymous(die.tag()).to_owned(),
         };
     }
-    // A declaration that leads to a unit of its own has its name there.
+    // A declaration that refers to a type unit has its name there.
     let id = match die.attr(gimli::DW_AT_name) {
         Some(_) => id,
         None => definition(info, view, id).unwrap_or(id),
@@ -139,7 +139,7 @@ fn parameters<'a>(view: &View<'a>, info: &DebugInfo, open: &Open<'a>, id: TypeId
             _ => {}
         }
     });
-    // Functions that take functions branch: each level has less to spend.
+    // Functions that take functions branch, so each level has a smaller budget.
     let mut texts: Vec<String> = types.into_iter().map(|ty| spell(view, info, ty, depth + 12)).collect();
     if has_more {
         texts.push(DOTS.to_owned());
@@ -148,7 +148,7 @@ fn parameters<'a>(view: &View<'a>, info: &DebugInfo, open: &Open<'a>, id: TypeId
 }
 
 fn join(name: &str, inner: &str) -> String {
-    // A pointer to a function or array is set apart, as people write it.
+    // A pointer to a function or array is separated by a blank, as is usual.
     match inner.starts_with('(') {
         true => format!("{name} {inner}"),
         false => format!("{name}{inner}"),

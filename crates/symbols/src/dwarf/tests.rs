@@ -1,4 +1,4 @@
-//! Many units at once, in the program that these tests are; and the walk next to a plain one.
+//! Many units in parallel, on the test program itself; and the walk compared with a plain one.
 
 use super::index::Index;
 use super::objects::{Objects, Wanted};
@@ -10,7 +10,7 @@ use std::process::Command;
 
 #[test]
 fn units_side_by_side_say_what_they_say_one_after_another() {
-    // Compiled without debug information, it has nothing to say.
+    // Compiled without debug information, it has nothing to test.
     let Ok(mut info) = DebugInfo::open(&std::env::current_exe().unwrap()) else { return };
     info.units.part_bytes = u64::MAX;
     let index = Index::new(&info.units);
@@ -26,7 +26,7 @@ fn units_side_by_side_say_what_they_say_one_after_another() {
     }
 }
 
-/// Compiles a program; `None`, said aloud, without such a compiler or such a flag.
+/// Compiles a program; `None`, with a message, if the compiler or a flag is not available.
 fn compiled(compiler: &str, folder: &Path, source: &Path, flags: &[&str]) -> Option<PathBuf> {
     let program = folder.join("program");
     let mut command = Command::new(compiler);
@@ -39,7 +39,7 @@ fn compiled(compiler: &str, folder: &Path, source: &Path, flags: &[&str]) -> Opt
     is_made.then_some(program)
 }
 
-/// What a walk has to tell of a type: where it is, what it stands in, its name.
+/// The data that a walk reports for a type: its id, its scope and its name.
 type Told = (TypeId, Option<TypeId>, Option<String>);
 
 /// All types, variables and functions, read by `gimli` entry by entry.
@@ -134,7 +134,7 @@ fn variables_and_functions_have_their_classes_around_them() {
             let what = format!("{compiler} {flags:?}");
             let mut globals: Vec<&str> = info.variables().globals.iter().map(|of| &*of.name).collect();
             globals.sort_unstable();
-            // Clang does not say whose this one is.
+            // Clang does not record the scope of this one.
             let times =
                 if globals.contains(&"outer::times") { "outer::times" } else { "outer::inlined::times" };
             let expected =

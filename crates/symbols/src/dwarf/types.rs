@@ -1,10 +1,10 @@
-//! A type as data: what a compiler wrote down about it.
+//! A type as data: the information that a compiler recorded about it.
 //!
-//! Offsets and sizes of members are in bits, because bit fields have them; everything else is in bytes.
+//! Offsets and sizes of members are in bits, because of bit fields; everything else is in bytes.
 
 use std::fmt;
 
-/// A type in the debug information: the place of its entry.
+/// A type in the debug information, identified by the position of its entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TypeId {
     pub(crate) unit: u32,
@@ -14,7 +14,7 @@ pub struct TypeId {
 /// A place in a source file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
-    /// The file, with the folder that the compiler was called in if that is known.
+    /// The file, with the compiler's working directory if that is known.
     pub file: String,
     /// The line, counted from 1.
     pub line: u64,
@@ -26,12 +26,12 @@ impl fmt::Display for Place {
     }
 }
 
-/// What a type is written in.
+/// The source language of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SourceLanguage {
-    /// C, of any year.
+    /// C, any version.
     C,
-    /// C++, of any year.
+    /// C++, any version.
     Cpp,
     /// Rust.
     Rust,
@@ -39,14 +39,14 @@ pub enum SourceLanguage {
     Other,
 }
 
-/// How a type is aligned.
+/// The alignment of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Alignment {
-    /// What its address is a multiple of, in bytes.
+    /// The alignment in bytes.
     pub bytes: u64,
-    /// True of a structure whose members lie closer together than they ask for.
+    /// True for a structure with members at offsets that violate their own alignment.
     pub is_packed: bool,
-    /// What was asked for; Rust's compiler says it of every structure.
+    /// The explicitly requested alignment; Rust's compiler records one for every structure.
     pub asked: Option<u64>,
 }
 
@@ -55,28 +55,28 @@ pub struct Alignment {
 pub struct Type {
     /// Its entry.
     pub id: TypeId,
-    /// What it is.
+    /// The kind of the type.
     pub kind: Kind,
-    /// Its own name, with arguments of a template; `None` if it has none.
+    /// Its own name, with template arguments; `None` if it has none.
     pub name: Option<String>,
-    /// Its name with namespaces, modules and types around it; of a type without a name, how it is written.
+    /// Its qualified name, with enclosing namespaces, modules and types; for a type without a name, its text.
     pub path: String,
     /// Its size in bytes; `None` if it is only declared, or the size is not constant.
     pub size: Option<u64>,
-    /// The alignment that was asked for, if the compiler says so.
+    /// The requested alignment, if the compiler records it.
     pub align: Option<u64>,
-    /// Members of structures, classes and unions, base classes and variants among them, in the order of the source.
+    /// Members of structures, classes and unions, including base classes and variants, in the order of the source.
     pub members: Vec<Member>,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub place: Option<Place>,
-    /// True if it is only declared, and defined nowhere that is known.
+    /// True if it is only declared, and no definition is known.
     pub is_declaration: bool,
 }
 
-/// What a type is.
+/// Kinds of types.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A `struct`, also of Rust, and its tuples and closures.
+    /// A `struct`, also of Rust, including tuples and closures.
     Struct,
     /// A `class`.
     Class,
@@ -84,41 +84,41 @@ pub enum Kind {
     Union,
     /// A structure with one variant at a time: an enum of Rust with fields. The variants are members.
     Variants,
-    /// Names for numbers.
+    /// An enumeration: names with their values.
     Enum(Vec<(String, i64)>),
     /// Elements side by side.
     Array {
         /// The type of an element.
         element: Option<TypeId>,
-        /// How many there are in each dimension, the outermost first; `None` if that is not known.
+        /// Number of elements in each dimension, the outermost first; `None` if unknown.
         counts: Vec<Option<u64>>,
     },
     /// The address of something: a pointer, a reference, a pointer to a member.
     Pointer(Option<TypeId>),
     /// Another name of a type.
     Typedef(Option<TypeId>),
-    /// A type with a word more: `const`, `volatile`, `restrict`, `_Atomic`.
+    /// A type with a qualifier: `const`, `volatile`, `restrict`, `_Atomic`.
     Qualified(&'static str, Option<TypeId>),
     /// A number, a character, a truth value.
     Base(Encoding),
     /// A function.
     Function,
-    /// Anything else, by the number of its tag.
+    /// Any other kind, by the number of its tag.
     Other(u16),
 }
 
-/// What the bits of a base type mean.
+/// The interpretation of a base type's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Encoding {
-    /// A whole number with a sign.
+    /// A signed integer.
     Signed,
-    /// A whole number without one.
+    /// An unsigned integer.
     Unsigned,
     /// A character.
     Char,
-    /// A truth value.
+    /// A Boolean.
     Bool,
-    /// A number with a point.
+    /// A floating-point number.
     Float,
     /// Anything else.
     Other,
@@ -127,71 +127,71 @@ pub enum Encoding {
 /// A member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// What it is.
+    /// The kind of the member.
     pub kind: MemberKind,
     /// Its name; anonymous structures and unions have none.
     pub name: Option<String>,
     /// Its type.
     pub ty: Option<TypeId>,
-    /// How its type is written.
+    /// The text of its type.
     pub text: String,
-    /// Bits before it; `None` if only the running program knows (virtual base classes).
+    /// Offset in bits; `None` if it is only known at run time (virtual base classes).
     pub bit_offset: Option<u64>,
-    /// Its size in bits; `None` if that is not known.
+    /// Its size in bits; `None` if unknown.
     pub bit_size: Option<u64>,
-    /// The alignment that was asked for in bytes, if the compiler says so.
+    /// The requested alignment in bytes, if the compiler records it.
     pub align: Option<u64>,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub place: Option<Place>,
 }
 
-/// What a member is.
+/// Kinds of members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemberKind {
-    /// Bytes of its own.
+    /// An ordinary member.
     Field,
-    /// Some bits.
+    /// A bit field.
     BitField,
     /// A base class.
     Base,
-    /// What says which variant is there.
+    /// The discriminant, which selects the variant.
     Discriminant,
-    /// One of several variants, and the values of the discriminant that mean it; none for the one that all others mean.
+    /// One of several variants, with the values of the discriminant that select it; empty for the default variant.
     Variant(Vec<i128>),
 }
 
 impl Member {
-    /// Bytes before it: before the first byte that it has a bit in.
+    /// Offset in bytes of the first byte that contains one of its bits.
     pub fn offset(&self) -> Option<u64> {
         self.bit_offset.map(|bits| bits / 8)
     }
 
-    /// Bytes from its first to its last.
+    /// Number of bytes from its first to its last.
     pub fn size(&self) -> Option<u64> {
         let (offset, size) = (self.bit_offset?, self.bit_size?);
         Some(offset.checked_add(size)?.div_ceil(8) - offset / 8)
     }
 }
 
-/// Bits of a type that no member has.
+/// Bits of a type that belong to no member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hole {
-    /// Bits before it.
+    /// Offset in bits.
     pub bit_offset: u64,
-    /// How many bits.
+    /// Number of bits.
     pub bit_size: u64,
-    /// True if it lies after all members: padding.
+    /// True if it is after all members: padding.
     pub is_tail: bool,
 }
 
 impl Type {
-    /// True if it is made of members.
+    /// True for a type with members.
     pub fn is_record(&self) -> bool {
         matches!(self.kind, Kind::Struct | Kind::Class | Kind::Union | Kind::Variants)
     }
 
-    /// Bits between and after its own members. What its members leave free inside themselves does not count; members of
-    /// unknown size are taken for empty.
+    /// Bits between and after its own members. Unused bits inside its members are not included; members of unknown size are
+    /// treated as empty.
     pub fn holes(&self) -> Vec<Hole> {
         let Some(end) = self.size.and_then(|size| size.checked_mul(8)).filter(|_| self.is_record()) else {
             return Vec::new();
@@ -203,7 +203,7 @@ impl Type {
     }
 }
 
-/// The bits below `end` that none of some ranges (start and length) has.
+/// The bits below `end` that none of the ranges (start and length) covers.
 pub(crate) fn gaps(taken: impl Iterator<Item = (u64, u64)>, end: u64) -> Vec<Hole> {
     let mut taken: Vec<(u64, u64)> = taken.filter(|(_, size)| *size > 0).collect();
     taken.sort_unstable();

@@ -1,8 +1,8 @@
-//! The units of a program as one list, whichever file they lie in, and references between their entries.
+//! The units of a program as one list, whichever file they are in, and references between their entries.
 //!
-//! A *space* is what one set of sections describes: the program, a `.dwo` file, or a row of a package. References by offset
-//! stay in their space; references by signature lead anywhere. `gimli`'s values borrow the sections, so they live in a
-//! [`View`], made for one question and cheap to make; what is kept for good are numbers.
+//! A *space* is the content of one set of sections: the program, a `.dwo` file, or a row of a package. References by offset
+//! stay in their space; references by signature may lead to any space. `gimli`'s values borrow the sections, so they live in
+//! a [`View`], which is created for each query and cheap to create; only numbers are stored permanently.
 
 use super::sections::{Flavour, Loaded, load_path};
 use super::{DebugError, TypeId};
@@ -26,22 +26,22 @@ pub(crate) type Die<'a> = gimli::DebuggingInformationEntry<Slice<'a>>;
 /// The value of an attribute.
 pub(crate) type Value<'a> = AttributeValue<Slice<'a>>;
 
-/// The longest name that is believed.
+/// Maximum length of a name; longer ones are cut.
 pub(super) const MAX_NAME: usize = 16 << 10;
-/// The most `.dwo` files that are opened.
+/// Maximum number of `.dwo` files that are opened.
 const MAX_SPLIT: usize = 1 << 16;
-/// Bytes of units that are worth a thread.
+/// Total size of units that justifies a thread, in bytes.
 const PART_BYTES: u64 = 1 << 20;
 
-/// Where a unit is.
+/// The position of a unit.
 #[derive(Clone, Debug)]
 pub(crate) struct Unit {
     pub(super) space: u32,
     pub(super) in_types: bool,
-    /// Where its header starts in its section.
+    /// Offset of its header in its section.
     pub(crate) offset: u64,
     pub(super) len: u64,
-    /// The signature and the place of the type, of a unit that has one type.
+    /// For a type unit, the signature and the offset of its type.
     type_of: Option<(u64, u32)>,
 }
 
@@ -54,7 +54,7 @@ enum Part {
 struct Space {
     file: usize,
     part: Part,
-    /// The unit in the program that stands for what is in here.
+    /// The unit of the program that stands for the one in this space.
     skeleton: Option<u32>,
     units: Range<usize>,
 }
@@ -63,12 +63,12 @@ struct Space {
 pub(crate) struct Units {
     files: Vec<Loaded>,
     spaces: Vec<Space>,
-    /// The units, those of one space side by side, by offset.
+    /// The units; those of one space are adjacent, sorted by offset.
     pub(crate) list: Vec<Unit>,
     signatures: HashMap<u64, TypeId>,
-    /// What was split off and is not found.
+    /// Names of split units that were not found.
     pub(crate) missing: Vec<String>,
-    /// Bytes of units that are worth a thread.
+    /// Total size of units that justifies a thread, in bytes.
     pub(super) part_bytes: u64,
 }
 
@@ -102,7 +102,7 @@ impl Units {
             let dwarf = view.dwarf(number)?;
             let mut infos = dwarf.units();
             let mut types = dwarf.type_units();
-            // What stands after a damaged header cannot be found; what stands before it can.
+            // Units after a damaged header cannot be found; those before it can.
             while let Ok(Some(header)) = infos.next() {
                 found.push(unit(number, false, &header));
             }
@@ -123,10 +123,10 @@ impl Units {
         Ok(())
     }
 
-    /// Units of the program whose content was split off: their number, identity, and the name and folder of the file.
+    /// The program's units with split content: number and id, and the name and folder of the file.
     fn skeletons(&self) -> Vec<(u32, DwoId, String, String)> {
         let view = View::new(self);
-        // Before DWARF 5 a unit does not say in its header that it is split, but then there are addresses in a section.
+        // Before DWARF 5 the header of a unit does not show that it is split, but then there is a section of addresses.
         let Ok(dwarf) = view.dwarf(0) else { return Vec::new() };
         let has_addresses = self.files.first().is_some_and(|file| {
             let addresses =
@@ -154,7 +154,7 @@ impl Units {
         found
     }
 
-    /// Finds what was split off: in the package beside the program, or file by file.
+    /// Loads split units: from the package beside the program, or file by file.
     fn add_split(
         &mut self,
         skeletons: &[(u32, DwoId, String, String)],
@@ -187,7 +187,7 @@ impl Units {
             match found {
                 Some(file) => {
                     self.files.push(file);
-                    // A file without any unit is as good as none, and is not worth ending for.
+                    // A file without any unit counts as missing, but is not an error.
                     let _ = self.add_space(self.files.len() - 1, Part::Whole, Some(*number));
                 }
                 None => self.missing.push(name.clone()),
@@ -212,15 +212,15 @@ impl Units {
             Some(package.ok()?.tu_index.unit_count())
         });
         for row in 1..=n_rows.unwrap_or(0) {
-            // A row that leads nowhere costs its own types only.
+            // A row that is invalid only loses its own types.
             let _ = self.add_space(file, Part::TuRow(row), None);
         }
     }
 }
 
 impl Units {
-    /// Does something with all units: side by side, if there are many, on as many threads as the machine has. What comes of each
-    /// part of the list is returned in the order of the list.
+    /// Runs `work` on all units: in parallel, if there are many, on as many threads as the machine has. The results for the
+    /// parts of the list are returned in the order of the list.
     pub(crate) fn in_parts<T: Send>(&self, work: impl Fn(&View<'_>, Range<u32>) -> T + Sync) -> Vec<T> {
         let parts = self.parts();
         let next = AtomicUsize::new(0);
@@ -234,7 +234,7 @@ impl Units {
         };
         let n_threads = thread::available_parallelism().map_or(1, usize::from).min(parts.len());
         let mut done = thread::scope(|scope| {
-            // A thread that cannot be had leaves its work to the others.
+            // If a thread cannot be started, the others take over its work.
             let start = |_| thread::Builder::new().spawn_scoped(scope, run).ok();
             let others: Vec<_> = (1..n_threads).filter_map(start).collect();
             let mut done = run();
@@ -250,7 +250,7 @@ impl Units {
         done.into_iter().map(|(_, made)| made).collect()
     }
 
-    /// The list in parts of about equal length.
+    /// The list in parts of roughly equal size.
     fn parts(&self) -> Vec<Range<u32>> {
         let mut parts = Vec::new();
         let (mut start, mut n_bytes) = (0, 0);
@@ -273,7 +273,7 @@ fn small(number: usize) -> Result<u32, DebugError> {
     u32::try_from(number).map_err(|_| DebugError::new("too many units"))
 }
 
-/// A unit as it is kept; `None` if its entries cannot be numbered with 32 bits.
+/// The stored form of a unit; `None` if its entries cannot be numbered with 32 bits.
 fn unit(space: u32, in_types: bool, header: &UnitHeader<Slice<'_>>) -> Option<Unit> {
     let len = u64::try_from(header.length_including_self()).ok()?;
     u32::try_from(len).ok()?;
@@ -287,11 +287,11 @@ fn unit(space: u32, in_types: bool, header: &UnitHeader<Slice<'_>>) -> Option<Un
     Some(Unit { space, in_types, offset: u64::try_from(header.offset().0).ok()?, len, type_of })
 }
 
-/// A unit that is being read.
+/// A unit that was opened for reading.
 pub(crate) struct Open<'a> {
     pub(crate) dwarf: Rc<Dwarf<Slice<'a>>>,
     pub(crate) unit: gimli::Unit<Slice<'a>>,
-    /// What it is written in.
+    /// Its source language.
     pub(crate) language: gimli::DwLang,
 }
 
@@ -312,9 +312,9 @@ impl<'a> Open<'a> {
         self.text(die, gimli::DW_AT_name)
     }
 
-    /// Where the code of an entry lies; `None` if damage makes it end beyond all addresses.
+    /// The address ranges of an entry's code; `None` if damage makes it end beyond the address space.
     ///
-    /// `gimli` adds the length of the code to its start without a check, so that is checked here first.
+    /// `gimli` adds the length of the code to its start without an overflow check, so that is checked here first.
     pub(super) fn ranges(&self, die: &Die<'a>) -> Option<gimli::RangeIter<Slice<'a>>> {
         let (mut start, mut len) = (0, 0);
         for attr in die.attrs() {
@@ -356,7 +356,7 @@ impl<'a> Open<'a> {
     }
 }
 
-/// One question's look at the units.
+/// Units opened for one query.
 pub(crate) struct View<'a> {
     pub(crate) units: &'a Units,
     dwarfs: RefCell<FxHashMap<u32, Rc<Dwarf<Slice<'a>>>>>,
@@ -397,7 +397,7 @@ impl<'a> View<'a> {
             }
         };
         if space != 0 {
-            // Names of source files stay in the program, with the lines.
+            // The names of source files stay in the program, together with the lines.
             dwarf.debug_line_str = self.dwarf(0)?.debug_line_str;
         }
         let dwarf = Rc::new(dwarf);
@@ -411,7 +411,7 @@ impl<'a> View<'a> {
         let dwarf = self.dwarf(unit.space)?;
         let offset = usize::try_from(unit.offset).map_err(|_| lost())?;
         if unit.in_types {
-            // There is no way to ask for one of these but to cut the section.
+            // The only way to access one of these is to slice the section.
             let section = dwarf.debug_types.reader().slice().get(offset..).ok_or_else(lost)?;
             let section = EndianSlice::new(section, dwarf.debug_types.reader().endian());
             return gimli::DebugTypes::from(section).units().next()?.ok_or_else(lost);
@@ -419,7 +419,7 @@ impl<'a> View<'a> {
         Ok(dwarf.unit_header(gimli::DebugInfoOffset(offset))?)
     }
 
-    /// Opens a unit and does not keep it.
+    /// Opens a unit without caching it.
     pub(crate) fn open_once(&self, number: u32) -> Result<Open<'a>, DebugError> {
         let header = self.header(number)?;
         let at = |error: gimli::Error| self.error(number, error);
@@ -432,7 +432,7 @@ impl<'a> View<'a> {
             let program = self.dwarf(0)?;
             let skeleton = program.unit(self.header(skeleton)?).map_err(at)?;
             unit.copy_relocated_attributes(&skeleton);
-            // Lines stay in the program, and only there is the folder written down.
+            // Lines stay in the program, and the folder is only recorded there.
             unit.comp_dir = unit.comp_dir.or(skeleton.comp_dir);
             if unit.line_program.is_none() {
                 unit.line_program = skeleton.line_program;
@@ -446,7 +446,7 @@ impl<'a> View<'a> {
         Ok(Open { dwarf, unit, language })
     }
 
-    /// Opens a unit; the second time costs nothing.
+    /// Opens a unit, or returns it from the cache.
     pub(crate) fn open(&self, number: u32) -> Result<Rc<Open<'a>>, DebugError> {
         if let Some(open) = self.open.borrow().get(&number) {
             return Ok(Rc::clone(open));
@@ -463,7 +463,7 @@ impl<'a> View<'a> {
         Ok((open, die))
     }
 
-    /// What an attribute of an entry of this unit refers to.
+    /// The target of a reference in a unit.
     pub(crate) fn target(&self, unit: u32, value: Option<Value<'a>>) -> Option<TypeId> {
         match value? {
             AttributeValue::UnitRef(offset) => Some(TypeId { unit, offset: u32::try_from(offset.0).ok()? }),
@@ -486,7 +486,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What an entry's attribute refers to.
+    /// The entry that an entry's attribute refers to.
     pub(crate) fn reference(&self, unit: u32, die: &Die<'a>, name: gimli::DwAt) -> Option<TypeId> {
         self.target(unit, die.attr_value(name))
     }
@@ -503,9 +503,9 @@ impl<'a> View<'a> {
     }
 }
 
-/// A place in a unit as `gimli` wants it.
+/// An offset in a unit in `gimli`'s form.
 pub(crate) fn unit_offset(id: TypeId) -> gimli::UnitOffset<usize> {
-    // 32 bits fit wherever a program with debug information of such size does.
+    // 32 bits fit on any machine that can hold debug information of that size.
     gimli::UnitOffset(usize::try_from(id.offset).unwrap_or(usize::MAX))
 }
 

@@ -1,9 +1,9 @@
-//! Where virtual base classes lie in a whole object.
+//! Offsets of virtual base classes in a complete object.
 //!
-//! Debug information says how the running program finds them, in a table of the object's class. Where they are follows from the
-//! rules that gcc and clang share (the C++ ABI that began with Itanium): after everything else, in the order in which they
-//! are met in depth, each where its alignment allows. What comes out is believed only if it gives the size that the compiler
-//! wrote down.
+//! Debug information only describes how the running program finds them, in a table of the object's class. The offsets follow
+//! from the rules that gcc and clang share (the Itanium C++ ABI): after everything else, in the order of a depth-first
+//! traversal, each at the next offset that its alignment allows. The result is only accepted if it gives the size that the
+//! compiler recorded.
 
 use super::MAX_DEPTH;
 use super::index::children;
@@ -11,21 +11,21 @@ use super::read::Reading;
 use super::types::{Member, MemberKind, Type, TypeId};
 use std::collections::{HashMap, HashSet};
 
-/// The most virtual base classes of one class.
+/// Maximum number of virtual base classes of one class.
 const MAX_BASES: usize = 256;
 
 /// The part of a class that is the same in all its objects.
 #[derive(Clone, Copy)]
 struct Extent {
-    /// Bytes up to where the next thing may begin.
+    /// Offset at which the next member may begin.
     end: u64,
-    /// True if it has nothing but the pointer to the class's table.
+    /// True if its only content is the pointer to the class's table.
     is_table_only: bool,
 }
 
 impl Reading<'_, '_> {
-    /// The virtual base classes of a whole object, those of its base classes among them, with their places; none if the places
-    /// cannot be told.
+    /// The virtual base classes of a complete object, including those of its base classes, with their offsets; empty if the
+    /// offsets cannot be determined.
     pub(crate) fn virtual_bases(self, ty: &Type) -> Vec<Member> {
         let mut found: Vec<Member> = Vec::new();
         if !ty.members.iter().any(|member| member.kind == MemberKind::Base) {
@@ -33,7 +33,7 @@ impl Reading<'_, '_> {
         }
         self.collect(ty, &mut found, &mut HashSet::from([ty.id]), 0);
         let Some(size) = ty.size.filter(|_| !found.is_empty()) else { return Vec::new() };
-        // One that has nothing but the pointer may lie where the object's own pointer does.
+        // A base class whose only content is the pointer may share the object's own pointer.
         let placed = [false, true].into_iter().find_map(|shares| {
             let (end, bases) = self.placed(ty, &found, shares)?;
             let align = self.info.alignment_of(ty.id).bytes.max(1);
@@ -42,10 +42,10 @@ impl Reading<'_, '_> {
         placed.unwrap_or_default()
     }
 
-    /// Virtual base classes in the order in which they are laid out, each once.
+    /// Virtual base classes in the order of their layout, each once.
     ///
     /// A class in `seen` adds no base class that `found` lacks. Damage can make a class its own base several times: without
-    /// `seen` the steps would double at each level.
+    /// `seen` the number of steps would double at each level.
     fn collect(self, ty: &Type, found: &mut Vec<Member>, seen: &mut HashSet<TypeId>, depth: usize) {
         for member in ty.members.iter().filter(|member| member.kind == MemberKind::Base) {
             let Some(id) = member.ty.filter(|_| depth < MAX_DEPTH && found.len() < MAX_BASES) else {
@@ -64,7 +64,7 @@ impl Reading<'_, '_> {
         }
     }
 
-    /// Those that have bytes of their own, with their places, and where the last ends.
+    /// The base classes that have bytes of their own, with their offsets, and the end of the last one.
     fn placed(self, ty: &Type, bases: &[Member], shares: bool) -> Option<(u64, Vec<Member>)> {
         let mut known = HashMap::new();
         let mut end = self.extent(ty, &mut known, 0)?.end;
@@ -83,7 +83,8 @@ impl Reading<'_, '_> {
         Some((end, placed))
     }
 
-    /// What a class has without its virtual base classes; `None` if that is unknown, as of a class that is its own base.
+    /// The extent of a class without its virtual base classes; `None` if that is unknown, as for a class that is its own
+    /// base.
     fn extent(self, ty: &Type, known: &mut HashMap<TypeId, Option<Extent>>, depth: usize) -> Option<Extent> {
         if depth > MAX_DEPTH {
             return None;
@@ -91,7 +92,7 @@ impl Reading<'_, '_> {
         if let Some(extent) = known.get(&ty.id) {
             return *extent;
         }
-        // A class that is met again while it is being measured contains itself.
+        // A class that is reached again while it is being measured contains itself.
         known.insert(ty.id, None);
         let extent = self.measured(ty, known, depth);
         known.insert(ty.id, extent);
@@ -112,7 +113,7 @@ impl Reading<'_, '_> {
                 let base = self.defined(self.behind_names(member.ty?)).ok()?;
                 let of = self.extent(&base, known, depth + 1)?;
                 is_table_only &= of.end == 0 || (of.is_table_only && start == 0);
-                // One without bytes still must not lie over another of its type, but ends nowhere.
+                // An empty base class must not overlap another one of its type, but does not extend the class.
                 if of.end > 0 {
                     end = end.max(start.checked_add(of.end)?);
                 }
@@ -121,14 +122,14 @@ impl Reading<'_, '_> {
             is_table_only &= member.name.as_deref().is_some_and(|name| name.starts_with("_vptr"));
             end = end.max(member.offset()?.checked_add(member.size()?)?);
         }
-        // Bytes after the members of a class that C has, too, belong to nothing else.
+        // Padding after the members of a class that is valid in C is not reused.
         if !has_bases && end > 0 && self.is_plain(ty.id) && !is_table_only {
             end = ty.size?;
         }
         Some(Extent { end, is_table_only: is_table_only && end > 0 })
     }
 
-    /// True of a structure as C has it: no functions that make, copy or end it, nothing that is private.
+    /// True for a structure that is valid in C: no constructors, copy operations or destructors, and nothing private.
     fn is_plain(self, id: TypeId) -> bool {
         let mut is_plain = true;
         let Ok((open, die)) = self.view.entry(id) else { return false };

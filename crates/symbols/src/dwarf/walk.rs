@@ -1,8 +1,8 @@
 //! The one walk over all entries of a unit.
 //!
-//! Of hundreds of megabytes of entries only few are asked for: types, what they stand in, functions with code, variables with
-//! an address. So entries are not read here but stepped over: of each abbreviation it is worked out once how long its fixed
-//! parts are, and where the few attributes stand that matter. Most entries then cost a look at a table and an addition.
+//! Of hundreds of megabytes of entries only a few are needed: types, their scopes, functions with code, and variables with
+//! an address. So entries are skipped rather than read: for each abbreviation, the lengths of its fixed parts and the
+//! positions of the few relevant attributes are computed once. Most entries then cost a table look-up and an addition.
 //! Visitors that need further attributes of an entry read them with `gimli`.
 
 use super::forms::{Bytes, fixed, is_block, is_variable, leb};
@@ -10,21 +10,21 @@ use super::units::{Slice, Units, View};
 use gimli::{Abbreviations, DwAt, DwForm, DwTag, Encoding, Reader, Section};
 use std::collections::HashMap;
 
-/// Abbreviations with numbers below this are remembered; compilers count from 1.
+/// Abbreviations with numbers below this are cached; compilers count from 1.
 const MAX_CODES: usize = 1 << 14;
-/// How deep reported entries are nested at most; what stands after something deeper is lost.
+/// Maximum nesting depth of reported entries; after anything deeper, the rest is lost.
 pub(super) const MAX_NESTING: usize = 512;
-/// No abbreviation that can be stepped over in one go.
+/// Marks an abbreviation that cannot be skipped in one step.
 const SLOW: u32 = 0;
 
-/// What is reported.
+/// The role of a reported entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// What can be looked up by its name.
+    /// A type that can be looked up by name.
     Type,
     /// A scope that qualifies type names without being a type: a namespace or module.
     Scope,
-    /// A function; it has code of its own if it says where.
+    /// A function; it has its own code if it has an address.
     Function {
         has_code: bool,
     },
@@ -35,7 +35,7 @@ pub(super) enum Role {
     Other,
 }
 
-/// What can be looked up.
+/// True for types that can be looked up by name.
 pub(super) fn is_type(tag: DwTag) -> bool {
     matches!(
         tag,
@@ -49,7 +49,7 @@ pub(super) fn is_type(tag: DwTag) -> bool {
     )
 }
 
-/// An attribute whose place is noted.
+/// An attribute whose position is recorded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Note {
     Name,
@@ -73,38 +73,38 @@ impl Note {
     }
 }
 
-/// What to do with the bytes of an entry.
+/// A step in reading the bytes of an entry.
 #[derive(Clone, Copy)]
 enum Step {
     Skip(u32),
-    /// An attribute whose length it says itself.
+    /// An attribute with a value that determines its own length.
     Variable(DwForm),
     Note(Note),
 }
 
-/// What an abbreviation comes to.
+/// The properties of an abbreviation.
 struct Shape {
     tag: DwTag,
     role: Role,
     has_children: bool,
     is_declaration: bool,
     is_inline: bool,
-    /// True if nothing among its children is reported, and it says where they end.
+    /// True if none of its children is reported, and it states where they end.
     leaps: bool,
     forms: [Option<DwForm>; N_NOTES],
     steps: Vec<Step>,
 }
 
-/// What the abbreviations of a unit come to, as far as they were met.
+/// Properties of the abbreviations of a unit, as far as they were used.
 struct Table {
     abbreviations: Abbreviations,
     encoding: Encoding,
-    /// For each number the bytes of an entry that is stepped over, twice, plus one if it has children, plus two; or `SLOW`.
+    /// For each number, the size of an entry that is skipped, times two, plus one if it has children, plus two; or `SLOW`.
     quick: Vec<u32>,
     shapes: Vec<Option<Shape>>,
 }
 
-/// The tables of those units that were walked; units with the same abbreviations share them.
+/// The tables of the units walked so far; units with the same abbreviations share one.
 #[derive(Default)]
 pub(super) struct Tables {
     of: HashMap<(u32, usize, Encoding), Table>,
@@ -112,9 +112,9 @@ pub(super) struct Tables {
 
 /// An entry that is reported.
 pub(super) struct Met<'w, 'a> {
-    /// Where it is in its unit.
+    /// Its offset in its unit.
     pub(super) offset: u32,
-    /// Where what stands after its attributes begins.
+    /// Offset of the end of its attributes.
     pub(super) end: u32,
     pub(super) role: Role,
     pub(super) tag: DwTag,
@@ -134,22 +134,22 @@ impl<'a> Met<'_, 'a> {
         self.bytes.text(self.forms[at]?, self.noted[at])
     }
 
-    /// True if it says that it is declared elsewhere, too.
+    /// True if it refers to a declaration elsewhere.
     pub(super) fn is_specified(&self) -> bool {
         self.forms[Note::Specification as usize].is_some()
     }
 }
 
-/// What receives the entries.
+/// Receives the entries.
 pub(super) trait Visit {
-    /// An entry is met. Of those that have children, the end is reported.
+    /// Handles an entry. For those that have children, the end is reported, too.
     fn entry(&mut self, met: &Met<'_, '_>);
 
-    /// The last entry that was met and has not ended ends before `offset`.
+    /// The latest entry that has not ended ends before `offset`.
     fn end(&mut self, offset: u32);
 }
 
-/// Tells of all entries of a unit. What stands after damage is lost.
+/// Reports all entries of a unit. Those after damage are lost.
 pub(super) fn walk(units: &Units, view: &View<'_>, tables: &mut Tables, number: u32, visit: &mut impl Visit) {
     let Some(unit) = usize::try_from(number).ok().and_then(|at| units.list.get(at)) else { return };
     let (Ok(header), Ok(dwarf)) = (view.header(number), view.dwarf(unit.space)) else { return };
@@ -164,7 +164,7 @@ pub(super) fn walk(units: &Units, view: &View<'_>, tables: &mut Tables, number: 
         std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
         std::collections::hash_map::Entry::Vacant(vacant) => {
             let Ok(abbreviations) = dwarf.abbreviations(&header) else { return };
-            // One that no other unit has is taken out; most units share theirs with none.
+            // Abbreviations that no other unit uses are moved out; most units do not share theirs.
             let abbreviations = std::sync::Arc::unwrap_or_clone(abbreviations);
             vacant.insert(Table { abbreviations, encoding, quick: Vec::new(), shapes: Vec::new() })
         }
@@ -179,13 +179,13 @@ pub(super) fn walk(units: &Units, view: &View<'_>, tables: &mut Tables, number: 
         string_offsets: dwarf.debug_str_offsets.reader().slice(),
         strings_base: strings_base.0,
     };
-    // The end of a walk, by damage or not, is the end of all that is open.
+    // At the end of a walk, by damage or not, all open entries end.
     let n_open = steps(&mut bytes, table, header.root_offset().0, visit).unwrap_or_else(|open| open);
     let end = u32::try_from(bytes.unit.len()).unwrap_or(u32::MAX);
     (0..n_open).for_each(|_| visit.end(end));
 }
 
-/// Goes from entry to entry. How many are open is returned; as an error if there was damage.
+/// Walks from entry to entry. Returns the number of open entries; as an error if there was damage.
 fn steps(
     bytes: &mut Bytes<'_>,
     table: &mut Table,
@@ -282,14 +282,14 @@ fn steps(
 }
 
 impl Table {
-    /// What an abbreviation comes to; `None` if there is none of this number, or it has an unknown form.
+    /// The properties of an abbreviation; `None` if the number is undefined, or it has an unknown form.
     fn shape(&mut self, code: u64) -> Option<&Shape> {
         let at = usize::try_from(code).ok().filter(|at| *at < MAX_CODES).unwrap_or(0);
         if self.shapes.len() <= at {
             self.shapes.resize_with(at + 1, || None);
             self.quick.resize(at + 1, SLOW);
         }
-        // The first place, which no abbreviation has, is for all with large numbers.
+        // Index 0, which no abbreviation has, is used for all large numbers.
         if at == 0 || self.shapes[at].is_none() {
             let shape = self.made(code)?;
             self.quick[at] = shape.quick().filter(|_| at > 0).unwrap_or(SLOW);
@@ -328,7 +328,7 @@ impl Table {
             | gimli::DW_TAG_array_type
             | gimli::DW_TAG_call_site
             | gimli::DW_TAG_GNU_call_site => true,
-            // What is only declared has parameters, and nothing within.
+            // A declared function has parameters, and nothing else inside.
             gimli::DW_TAG_subprogram => has(gimli::DW_AT_declaration),
             _ => false,
         };
@@ -345,7 +345,7 @@ impl Table {
         };
         for attribute in attributes {
             let note = Note::of(attribute.name(), role).filter(|note| leaps || *note != Note::Sibling);
-            // Of two attributes of one name the first counts.
+            // Of two attributes with one name, the first counts.
             if let Some(note) = note.filter(|note| shape.forms[*note as usize].is_none()) {
                 shape.forms[note as usize] = Some(attribute.form());
                 shape.steps.push(Step::Note(note));
@@ -365,7 +365,7 @@ impl Table {
 }
 
 impl Shape {
-    /// How it is stepped over, if all of it is fixed and nothing is reported.
+    /// The value for `Table::quick`, if its size is fixed and it is not reported.
     fn quick(&self) -> Option<u32> {
         let len = match self.steps[..] {
             _ if self.role != Role::Other || self.leaps => return None,

@@ -1,10 +1,10 @@
 //! The types file of Cacheray's extractor, with its faults.
 //!
-//! QUIRK: only what stands at the top level of a unit is seen, and no classes; of a name the first is kept, be it a
-//! declaration; an array has the size of its first dimension, and of one element where the compiler wrote down the last
-//! index instead of the number; pointers have 8 bytes; an unnamed member is taken for the first anonymous structure of the
-//! program if there is one. Where Cacheray ends with an exception, there is an error: at bit fields and static members
-//! without an offset in bytes, at other names of nothing.
+//! QUIRK: only entries at the top level of a unit are seen, and no classes; of several types with one name the first is
+//! kept, even if it is a declaration; an array has the size of its first dimension, and of one element if the compiler
+//! recorded the last index instead of the number; pointers have 8 bytes; an unnamed member is taken for the first anonymous
+//! structure of the program if there is one. Where Cacheray ends with an exception, this returns an error: at bit fields and
+//! static members without an offset in bytes, and at aliases of nothing.
 
 use super::{MemberDef, StructDef, TypedefDef, TypesFile, UnionDef, UnionMemberDef};
 use crate::dwarf::index::children;
@@ -14,7 +14,7 @@ use crate::dwarf::{DebugError, DebugInfo, MAX_DEPTH, TypeId};
 use gimli::DwAt;
 use std::collections::HashSet;
 
-/// Unnamed structures in each other.
+/// Maximum nesting depth of unnamed structures.
 const MAX_ANONYMOUS: usize = 32;
 
 pub(super) fn types_file(info: &DebugInfo) -> Result<TypesFile, DebugError> {
@@ -80,7 +80,7 @@ impl<'a> Extractor<'_, 'a> {
         Ok(())
     }
 
-    /// What an attribute refers to, which Cacheray cannot do without.
+    /// The target of an attribute that Cacheray requires.
     fn required(&self, id: TypeId, die: &Die<'a>, name: DwAt) -> Result<TypeId, DebugError> {
         self.view.reference(id.unit, die, name).ok_or_else(|| self.missing(id, name))
     }
@@ -146,7 +146,7 @@ impl<'a> Extractor<'_, 'a> {
                     (self.text(ty, 0), member, self.info.section_offset(ty), self.size(ty, 0))
                 }
                 None => {
-                    // QUIRK: here the type of an unnamed member is taken to be what stands after it, as clang writes it.
+                    // QUIRK: here the type of an unnamed member is taken to be the next entry, where clang puts it.
                     let next = children.get(at + 1).map(|(next, _)| *next);
                     let next = next.ok_or_else(|| self.missing(*child, gimli::DW_AT_name))?;
                     let (name, id, size) = self.anonymous(next, depth)?;
@@ -158,7 +158,7 @@ impl<'a> Extractor<'_, 'a> {
         Ok(UnionDef { id: self.info.section_offset(id), members, name })
     }
 
-    /// Name, identity and size of the structure or union that an unnamed member is.
+    /// Name, id and size of the structure or union of an unnamed member.
     fn anonymous(&self, ty: TypeId, depth: usize) -> Result<(String, u64, i64), DebugError> {
         if depth > MAX_ANONYMOUS {
             return Err(DebugError::new("unnamed structures are nested too deep"));
@@ -174,7 +174,7 @@ impl<'a> Extractor<'_, 'a> {
                 let found = self.union(ty, &die, &open, depth + 1)?;
                 Ok((found.name, found.id, size))
             }
-            // It writes a member with nothing in it, which its own reader does not take.
+            // Cacheray writes an empty member, which its own reader rejects.
             _ => Err(self.missing(ty, gimli::DW_AT_name)),
         }
     }

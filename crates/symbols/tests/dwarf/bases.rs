@@ -1,4 +1,4 @@
-//! Members in unusual places, against where the running program has them.
+//! Members at unusual offsets, compared with those in the running program.
 
 use crate::programs::{COMPILERS, compile, has, run};
 use quipu_symbols::attribute::{Spot, Types};
@@ -45,7 +45,7 @@ fn members_of_virtual_bases_and_without_addresses_of_their_own_are_where_the_pro
                 if class == "Holder" {
                     continue;
                 }
-                // Nothing else has bytes but pointers to tables, and the rest is padding.
+                // Only pointers to tables have further bytes; the rest is padding.
                 let is_table = |leaf: &&quipu_symbols::layout::Leaf| leaf.path.contains("_vptr");
                 let tables: Vec<_> = flat.leaves.iter().filter(is_table).collect();
                 assert!(tables.iter().all(|leaf| leaf.kind == LeafKind::Pointer), "{what}");

@@ -1,4 +1,4 @@
-//! Damaged programs, and one that was made by hand.
+//! Damaged programs, and programs made by hand.
 
 use crate::programs::{compile, find, has};
 use quipu_symbols::dwarf::DebugInfo;
@@ -39,7 +39,7 @@ fn damage_ends_in_errors() {
     }
 }
 
-/// Everything that can be asked of bytes, for no more than that it ends.
+/// Makes every query on some bytes, only to check that all of them return.
 fn look_at_all(bytes: &[u8]) {
     let Ok(info) = DebugInfo::parse(bytes) else { return };
     for id in info.type_ids().take(64) {
@@ -53,7 +53,7 @@ fn look_at_all(bytes: &[u8]) {
     let _ = types_file(&info, Compat::Original);
 }
 
-/// The smallest program that says anything: DWARF 4 with `struct A { A a; }`, which holds itself.
+/// The smallest program with a type: DWARF 4 with `struct A { A a; }`, which contains itself.
 fn tiny() -> Vec<u8> {
     let abbreviations = &[
         1, 0x11, 1, 0, 0, // A unit with children,

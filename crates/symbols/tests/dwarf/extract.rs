@@ -1,4 +1,4 @@
-//! Types files, against those that Cacheray wrote.
+//! Types files, compared with those that Cacheray wrote.
 
 use crate::programs::{compile, has};
 use quipu_symbols::dwarf::DebugInfo;
@@ -7,14 +7,14 @@ use quipu_symbols::types_file::TypesFile;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// The types of a program as file, compiled by the compiler for which Cacheray's tools were made.
+/// The types file of a program, compiled by the compiler that Cacheray's tools were made for.
 fn extracted(program: &Path, compat: Compat) -> Result<TypesFile, String> {
     types_file(&DebugInfo::open(program).unwrap(), compat).map_err(|error| error.to_string())
 }
 
 #[test]
 fn the_types_file_is_the_originals_where_that_is_right() {
-    // What Cacheray wrote of programs with these types, but for identities, which depend on the rest of the program.
+    // Cacheray's output for programs with these types, except for ids, which depend on the rest of the program.
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/cacheray/types");
     if !has("clang", "clang") {
         return;
@@ -62,7 +62,7 @@ fn the_originals_faults_are_behind_a_switch() {
     assert_eq!(size_of(&right, "struct node", "grid"), Some(12));
     assert!(right.structs.iter().all(|one| one.name != "struct secret"));
     assert!(right.structs.iter().any(|one| one.name == "struct work::local"));
-    // Bit fields have no offset in bytes in what gcc writes by default.
+    // Bit fields in gcc's default output have no offset in bytes.
     let path = compile("gcc", &folder, "shapes.c", &["-gdwarf-5"]).unwrap();
     let error = extracted(&path, Compat::Original).unwrap_err();
     assert!(

@@ -1,6 +1,6 @@
-//! Debug information as compilers write it here and now, against what their programs say and what `pahole` reads.
+//! Debug information of the installed compilers, compared with the output of their programs and of `pahole`.
 
-// A test that cannot set its scene has failed.
+// A test that cannot set up its inputs has failed.
 #![allow(clippy::unwrap_used)]
 
 mod bases;
@@ -112,7 +112,7 @@ fn a_type_has_the_fields_that_somebody_wrote() {
         assert_eq!(at(29, 1), ("-".to_owned(), 32), "{how}");
         let place = shape.fields[0].place.clone().unwrap();
         assert!(place.line == 25 && place.file.ends_with("shapes.c"), "{how}: {place}");
-        // An array as a whole is as many of its elements.
+        // An array as a whole is a shape with a number of elements.
         let pads = types.program().unwrap().objects().globals.iter().find(|global| global.name == "pads");
         let ty = pads.unwrap().ty.unwrap();
         let (id, n) = types.of_type(ty).unwrap();
@@ -301,7 +301,7 @@ fn separate_debug_files_and_packages_are_found() {
     }
 }
 
-/// Offset, size in bytes, and first bit of the members that `pahole` shows of a structure, and its size.
+/// Offset, size in bytes, and first bit of the members that `pahole` prints for a structure, and the structure's size.
 fn pahole(folder: &Path, name: &str) -> (Vec<(u64, u64, u64)>, u64) {
     let text = run("pahole", folder, &["-C", name, "program"]);
     let mut members = Vec::new();
@@ -352,7 +352,7 @@ fn pahole_agrees_field_by_field() {
                             let (offset, bits) = (member.bit_offset.unwrap(), member.bit_size.unwrap());
                             match member.kind {
                                 MemberKind::BitField => {
-                                    // Theirs is the unit of storage, and the first bit in it.
+                                    // `pahole` prints the storage unit, and the first bit in it.
                                     let unit = info.size_of(member.ty.unwrap()).unwrap();
                                     let start = offset / 8 / unit * unit;
                                     let start =

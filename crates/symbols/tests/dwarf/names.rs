@@ -1,10 +1,10 @@
-//! Names of types as people and compilers write them.
+//! Names of types in the spelling of people and of compilers.
 
 use crate::programs::{COMPILERS, compile, has, run};
 use quipu_symbols::dwarf::DebugInfo;
 use tempfile::TempDir;
 
-/// What the program's variables are, in the order in which it prints their types: names that people write, the type's own,
+/// The types of the program's variables, in the order in which it prints them: names that people write, the type's own name,
 /// and its size.
 const TYPES: [(&[&str], &str, u64); 7] = [
     (&["lib::Plain", "lib::v1::Plain"], "lib::v1::Plain", 4),

@@ -1,4 +1,4 @@
-//! Lines of declarations, and variables that only the tables of symbols know.
+//! Lines of declarations, and variables that only the symbol tables have.
 
 use crate::programs::{COMPILERS, compile, each_program, find, has, source};
 use quipu_symbols::dwarf::DebugInfo;
@@ -7,7 +7,7 @@ use quipu_symbols::symbol_table::data_symbols;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// The line of a source that has a text; there is one.
+/// The line of a source that contains a text; there must be exactly one.
 fn line_of(name: &str, text: &str) -> u64 {
     let source = std::fs::read_to_string(source(name)).unwrap();
     let mut lines = (1..).zip(source.lines()).filter(|(_, line)| line.contains(text));
@@ -53,7 +53,7 @@ fn declarations_have_the_file_and_line_of_the_source() {
         if how.contains("\"-c\"") {
             return;
         }
-        // What is defined outside of its class is declared where the compiler says: there or here.
+        // A variable that is defined outside of its class has one of two declaration lines, depending on the compiler.
         let total = info.objects().globals.iter().find(|of| of.name == "outer::Counter::total").unwrap();
         let lines = ["static long total;", "long outer::Counter::total = 7;"];
         let line = total.place.as_ref().unwrap().line;
@@ -72,12 +72,12 @@ fn variables_without_debug_information_are_in_the_tables_of_symbols() {
         assert!(DebugInfo::open(&program).unwrap_err().is_absent());
         let symbols = data_symbols(&program).unwrap();
         let size = |name: &str| symbols.iter().find(|of| of.name.starts_with(name)).map(|of| of.size);
-        // As the source has them: 1096 bytes, four of 24, a long, a packed one of 10, a pointer.
+        // As in the source: 1096 bytes, four of 24, a long, a packed one of 10, a pointer.
         let names = ["global_node", "pads", "tight", "hidden"];
         assert_eq!(names.map(size), [Some(1096), Some(96), Some(10), Some(8)], "{compiler}");
         assert!(symbols.iter().any(|of| of.name.contains("counter") && of.size == 8), "{compiler}");
         assert!(symbols.is_sorted_by_key(|of| of.address));
-        // With debug information, they lie where that has them.
+        // With debug information, the addresses are the same.
         let program = compile(compiler, &folder, "shapes.c", &[]).unwrap();
         let symbols = data_symbols(&program).unwrap();
         for global in &DebugInfo::open(&program).unwrap().variables().globals {

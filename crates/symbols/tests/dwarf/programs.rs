@@ -1,4 +1,4 @@
-//! Programs to ask, compiled here and now. A tool that is not there is named, and its part passed over.
+//! Test programs, compiled on the spot. Missing tools are reported, and their tests skipped.
 
 use quipu_symbols::dwarf::{DebugInfo, Type};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// True if a program can be run; says what to install if not.
+/// True if a program can be run; prints what to install if not.
 pub(crate) fn has(program: &str, package: &str) -> bool {
     let is_there =
         Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());

@@ -1,4 +1,4 @@
-//! Types of Rust in all their shapes. What the tests say about them is in dwarf.rs.
+//! Rust types of all kinds. The tests that check them are in `tests/dwarf`.
 pub mod shapes {
     pub struct Point<T> {
         pub flag: bool,
