@@ -1,4 +1,4 @@
-//! How many instructions a second are decoded and printed, over the real instructions of the tests.
+//! Instructions decoded and printed per second, over the real instructions of the tests.
 //!
 //! `cargo bench -p quipu-isa`
 
@@ -20,7 +20,7 @@ fn bytes(hex: &str) -> Vec<u8> {
     digits.chunks(2).map(byte).collect()
 }
 
-/// The bytes column of the data file: real x86-64, or its REGDEPS form; or the AArch64 goldens.
+/// Reads the column of bytes from the data file: real x86-64 code or its REGDEPS form; or the AArch64 goldens.
 fn corpus(arch: Arch) -> Vec<Code> {
     let data = if arch == Arch::Aarch64 { AARCH64 } else { X86_64 };
     let lines = data.lines().filter(|line| !line.starts_with(['#', ' ']));

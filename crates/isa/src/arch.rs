@@ -1,4 +1,4 @@
-//! Which instruction set the bytes belong to, and how a person wants to read it.
+//! Instruction sets, and the assembler syntax in which x86 instructions are printed.
 //!
 //! An architecture is a property of the trace, never of the host: every decoder works everywhere.
 
@@ -21,7 +21,7 @@ pub enum Arch {
     Regdeps,
 }
 
-/// Every architecture with its published name and the spellings accepted besides.
+/// Every architecture with its published name and its further accepted spellings.
 const NAMES: [(Arch, &str, &[&str]); 5] = [
     (Arch::X86_32, "x86-32", &["x86_32", "x86", "i386", "i686", "ia32"]),
     (Arch::X86_64, "x86-64", &["x86_64", "amd64", "x64"]),
@@ -61,7 +61,7 @@ impl fmt::Display for Arch {
     }
 }
 
-/// The text names no architecture that is known here.
+/// Error: the text does not name an architecture known here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownArch;
 
@@ -87,7 +87,7 @@ impl FromStr for Arch {
     }
 }
 
-/// How x86 instructions are written. The other architectures have one syntax and ignore this.
+/// Assembler syntax of x86. The other architectures have one syntax and ignore this.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Syntax {
     /// AT&T, as GNU objdump prints it: sources first, `%` before registers.
@@ -111,7 +111,7 @@ impl FromStr for Syntax {
     }
 }
 
-/// The text names no assembler syntax that is known here.
+/// Error: the text does not name an assembler syntax known here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownSyntax;
 

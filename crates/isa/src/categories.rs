@@ -1,4 +1,4 @@
-//! What kind of work an instruction does, as a set of DynamoRIO's published category names.
+//! The kinds of work that an instruction does, as a set of DynamoRIO's published category names.
 //!
 //! The bit values are those of the REGDEPS header (SPEC: drmemtrace.md#regdeps-encodings), so that a set read from a
 //! file and a set computed from machine code compare equal.
@@ -6,7 +6,7 @@
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
-/// A set of categories. The empty set reads "uncategorized".
+/// A set of categories. The empty set prints as "uncategorized".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Categories(u16);
 
@@ -31,10 +31,10 @@ impl Categories {
     pub const CONVERT: Categories = Categories(0x80);
     /// Arithmetic, logic and comparison.
     pub const MATH: Categories = Categories(0x100);
-    /// Looked at, and none of the others.
+    /// Classified, but in none of the other categories.
     pub const OTHER: Categories = Categories(0x200);
 
-    /// Names by bit, lowest first.
+    /// Names by bit number, lowest first.
     const NAMES: [&'static str; 10] =
         ["fp", "load", "store", "branch", "simd", "state", "move", "convert", "math", "other"];
 
@@ -43,7 +43,7 @@ impl Categories {
         Categories(bits)
     }
 
-    /// The bits of the set, as a REGDEPS header holds them.
+    /// The bits of the set, as stored in a REGDEPS header.
     pub const fn bits(self) -> u16 {
         self.0
     }
@@ -64,7 +64,7 @@ impl Categories {
         Categories(self.0 | other.0)
     }
 
-    /// This set less `other`.
+    /// This set without the categories of `other`.
     #[must_use]
     pub const fn without(self, other: Categories) -> Categories {
         Categories(self.0 & !other.0)
@@ -95,7 +95,7 @@ impl BitOrAssign for Categories {
 }
 
 impl fmt::Display for Categories {
-    /// The names separated by single spaces.
+    /// Writes the names separated by single spaces.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, name) in self.names().enumerate() {
             if i > 0 {

@@ -1,18 +1,20 @@
-//! The decoder of one architecture, and what can go wrong with it.
+//! A decoder for one architecture, and its errors.
 //!
-//! Not per instruction and not for the hot path: a caller decodes each distinct instruction once and caches.
+//! Decoding is not meant to run per executed instruction: a caller decodes each distinct instruction once and caches the
+//! result.
 
 use std::fmt;
 
 use crate::{Arch, Instr, Syntax, Work, aarch64, regdeps, x86};
 
-/// Decodes and prints instructions of one architecture, on any host. Reusable; cheap to make, one per thread.
+/// Decodes and prints instructions of one architecture, on any host. It is reusable and cheap to make; each thread needs its
+/// own.
 pub struct Decoder {
     arch: Arch,
     kind: Kind,
 }
 
-/// The decoders that the common face calls.
+/// The decoders that the common interface calls.
 enum Kind {
     X86(Box<x86::X86>),
     Aarch64,
@@ -20,7 +22,7 @@ enum Kind {
 }
 
 impl Decoder {
-    /// A decoder for `arch`; `syntax` matters for x86 only.
+    /// Returns a decoder for `arch`; `syntax` matters for x86 only.
     ///
     /// # Errors
     /// 32-bit Arm has no decoder.
@@ -35,16 +37,16 @@ impl Decoder {
         Ok(Decoder { arch, kind })
     }
 
-    /// The architecture it decodes.
+    /// The architecture of the instructions that it decodes.
     pub fn arch(&self) -> Arch {
         self.arch
     }
 
-    /// Decodes the instruction at the front of `bytes`, which may be longer than it. `pc` is its address.
-    /// Allocates nothing once warm: x86 reuses a few small buffers, the others have none.
+    /// Decodes the instruction at the front of `bytes`, which may continue after it. `pc` is its address. Allocates nothing
+    /// once warm: x86 reuses a few small buffers, the others have none.
     ///
     /// # Errors
-    /// The bytes end inside the instruction, or are none.
+    /// The bytes end inside the instruction, or are not an instruction.
     pub fn decode(&mut self, pc: u64, bytes: &[u8]) -> Result<Instr, DecodeError> {
         match &mut self.kind {
             Kind::X86(x86) => x86.decode(pc, bytes),
@@ -53,8 +55,9 @@ impl Decoder {
         }
     }
 
-    /// What the instruction at the front of `bytes` computes, which was decoded to `instr`; `None` if nothing. A second look at
-    /// the bytes, which few callers want.
+    /// Returns the computation of the instruction at the front of `bytes`, or `None` if it computes nothing. `instr` is its
+    /// decoded form. This is separate from [`decode`](Decoder::decode), because it examines the bytes again and few callers
+    /// need it.
     pub fn work(&mut self, instr: &Instr, pc: u64, bytes: &[u8]) -> Option<Work> {
         match &mut self.kind {
             Kind::X86(x86) => x86.work(instr, pc, bytes),
@@ -63,7 +66,7 @@ impl Decoder {
         }
     }
 
-    /// The registers and sizes of the operands of an instruction, which was decoded to `instr`, in the terms of REGDEPS.
+    /// Returns the registers and sizes of an instruction's operands in the terms of REGDEPS; `instr` is its decoded form.
     pub(crate) fn operands(
         &mut self,
         instr: &Instr,
@@ -77,9 +80,9 @@ impl Decoder {
         }
     }
 
-    /// Appends the disassembly of the instruction at the front of `bytes`: no address, no bytes, no newline.
-    /// REGDEPS text follows drmemtrace's viewer, trailing space included; what cannot be decoded
-    /// reads [`UNDECODABLE`](crate::UNDECODABLE).
+    /// Appends the disassembly of the instruction at the front of `bytes`, without address, bytes or newline. REGDEPS text
+    /// follows drmemtrace's viewer, including its trailing space. Bytes that cannot be decoded read
+    /// [`UNDECODABLE`](crate::UNDECODABLE).
     pub fn text(&mut self, pc: u64, bytes: &[u8], out: &mut String) {
         let known = match &mut self.kind {
             Kind::X86(x86) => x86.text(pc, bytes, out),
@@ -98,13 +101,13 @@ impl fmt::Debug for Decoder {
     }
 }
 
-/// What [`Decoder::text`] writes for bytes that are no instruction.
+/// The text that [`Decoder::text`] writes for bytes that are not an instruction.
 pub const UNDECODABLE: &str = "(undecodable)";
 
-/// Quipu has no decoder for this architecture.
+/// Error: Quipu has no decoder for this architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unsupported {
-    /// The architecture asked for.
+    /// The architecture requested.
     pub arch: Arch,
 }
 
@@ -116,12 +119,12 @@ impl fmt::Display for Unsupported {
 
 impl std::error::Error for Unsupported {}
 
-/// Why bytes could not be decoded.
+/// The reason why bytes could not be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DecodeError {
     /// The bytes end before the instruction does.
     Truncated,
-    /// The bytes are no instruction that the decoder knows.
+    /// The bytes are not an instruction that the decoder knows.
     Invalid,
 }
 

@@ -1,23 +1,23 @@
-//! One decoded instruction: everything that analyses ask about, without its text.
+//! One decoded instruction: everything that analyses need, except its text.
 
 use crate::{Arch, Categories, Opcode, Reg, RegSet};
 
-/// What an instruction does, by value: no allocation, copied freely. Decode each distinct instruction once and
-/// keep this.
+/// The effects of an instruction, as a plain value that is copied freely and owns no allocation. Decode each distinct
+/// instruction once and keep this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instr {
-    /// Bytes of the encoding. For REGDEPS this is the length of the synthetic encoding, not of the instruction
-    /// that it stands for.
+    /// Bytes of the encoding. For REGDEPS this is the length of the synthetic encoding, not of the real instruction that it
+    /// replaces.
     pub len: u8,
-    /// How it moves the flow of control.
+    /// Its effect on the flow of control.
     pub class: Class,
     /// The operation's name.
     pub opcode: Opcode,
     /// The kinds of work it does.
     pub categories: Categories,
-    /// Registers read, those of addresses and of implicit operands included.
+    /// Registers read, including those of addresses and of implicit operands.
     pub reads: RegSet,
-    /// Registers written, also those written on a condition only.
+    /// Registers written, including those written only if a condition holds.
     pub writes: RegSet,
     /// Whether it depends on arithmetic flags (x86 CF PF AF ZF SF OF; AArch64 NZCV).
     pub reads_flags: bool,
@@ -25,20 +25,21 @@ pub struct Instr {
     pub writes_flags: bool,
     /// Whether its effect depends on a condition: conditional branches, `cmov`, `csel`, masked vector work.
     pub conditional: bool,
-    /// Whether a string operation repeats (`rep`, `repne`): its memory operands are those of one iteration.
+    /// Whether it is a string operation that repeats (`rep`, `repne`). Its memory operands are those of one iteration.
     pub repeated: bool,
-    /// Where a direct jump, conditional jump or call goes. Needs the pc; never known for REGDEPS.
+    /// Target of a direct jump, conditional jump or call, computed from the pc. Always `None` for REGDEPS.
     pub target: Option<u64>,
-    /// REGDEPS: bytes of the largest source operand, as far as the code is known. Other architectures: none.
+    /// REGDEPS: bytes of the largest source operand, `None` if the size code is unknown. Other architectures: `None`.
     pub operation_bytes: Option<u16>,
     pub(crate) mems: MemList,
 }
 
 impl Instr {
-    /// Most memory operands kept. Only x86 `enter` with a nesting level above six has more; the rest are left out.
+    /// Maximum number of memory operands kept. Only x86 `enter` with a nesting level above six has more; the rest are
+    /// dropped.
     pub const MAX_MEMS: usize = 8;
 
-    /// An instruction that does nothing, to be filled in.
+    /// Returns an instruction without effects, to be filled in.
     pub(crate) fn new(len: u8, opcode: Opcode) -> Instr {
         Instr {
             len,
@@ -57,23 +58,23 @@ impl Instr {
         }
     }
 
-    /// The memory operands, implicit ones such as the stack of a push included, in the order of access as far as
-    /// the decoder knows it.
+    /// The memory operands, including implicit ones such as the stack of a push, in the order of access as far as the
+    /// decoder knows it.
     pub fn mems(&self) -> &[Mem] {
         self.mems.mems.get(..usize::from(self.mems.len)).unwrap_or_default()
     }
 
-    /// Whether some memory operand is read (prefetches and flushes do not count).
+    /// Whether it reads any memory operand (prefetches and flushes do not count).
     pub fn reads_memory(&self) -> bool {
         self.mems().iter().any(|mem| mem.access.is_read())
     }
 
-    /// Whether some memory operand is written.
+    /// Whether it writes any memory operand.
     pub fn writes_memory(&self) -> bool {
         self.mems().iter().any(|mem| mem.access.is_write())
     }
 
-    /// Whether it may leave the fall-through path; system calls do not count.
+    /// Whether it may leave the fall-through path. System calls do not count.
     pub fn is_branch(&self) -> bool {
         self.class.is_branch()
     }
@@ -86,28 +87,28 @@ impl Instr {
     }
 }
 
-/// The memory operands in place.
+/// Memory operands, stored inline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemList {
     len: u8,
     mems: [Mem; Instr::MAX_MEMS],
 }
 
-/// How an instruction moves the flow of control.
+/// The effect of an instruction on the flow of control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Class {
     /// Continues to the next instruction.
     Other,
-    /// Always jumps, to a place in the encoding.
+    /// Always jumps, to a target in the encoding.
     DirectJump,
-    /// Always jumps, to a place in a register or in memory.
+    /// Always jumps, to a target from a register or memory.
     IndirectJump,
-    /// Jumps to a place in the encoding, or continues.
+    /// Jumps to a target in the encoding, or continues.
     ConditionalJump,
-    /// Calls a place in the encoding.
+    /// Calls a target in the encoding.
     DirectCall,
-    /// Calls a place in a register or in memory.
+    /// Calls a target from a register or memory.
     IndirectCall,
     /// Returns from a call, an interrupt or an exception.
     Return,
@@ -142,7 +143,7 @@ impl Class {
     }
 }
 
-/// One memory operand: where, how much, and in which direction.
+/// One memory operand: its address, size and direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mem {
     /// x86 segment register if its base matters (`fs`, `gs`; any in 32-bit code).
@@ -151,14 +152,14 @@ pub struct Mem {
     pub base: Option<Reg>,
     /// Index register. A vector register here means gather or scatter: one address per element.
     pub index: Option<Reg>,
-    /// What the index is multiplied by.
+    /// Factor by which the index is multiplied.
     pub scale: u8,
-    /// What is added. The absolute address itself if there is no base: pc-relative operands are resolved.
+    /// Displacement that is added. Without a base it is the absolute address: pc-relative operands are already resolved.
     pub disp: i64,
-    /// Bytes accessed (of one element for gather and scatter); 0 if only the processor's configuration tells
+    /// Bytes accessed (of one element for gather and scatter); 0 if the size depends on the processor's configuration
     /// (`xsave`, `dc zva`, scalable vectors).
     pub bytes: u16,
-    /// Direction.
+    /// Direction of the access.
     pub access: Access,
 }
 
@@ -172,28 +173,28 @@ impl Mem {
     }
 }
 
-/// What happens to a memory operand.
+/// The kind of access to a memory operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Access {
-    /// Read, perhaps on a condition.
+    /// Read, perhaps only if a condition holds.
     Read,
-    /// Written, perhaps on a condition.
+    /// Written, perhaps only if a condition holds.
     Write,
     /// Read, then written.
     ReadWrite,
-    /// Named as a hint: nothing is read.
+    /// Address given as a hint; no data is read.
     Prefetch,
-    /// A cache line is written back or thrown out.
+    /// A cache line is written back or invalidated.
     Flush,
 }
 
 impl Access {
-    /// Whether data comes from memory.
+    /// Whether the instruction gets data from memory.
     pub fn is_read(self) -> bool {
         matches!(self, Access::Read | Access::ReadWrite)
     }
 
-    /// Whether data goes to memory.
+    /// Whether the instruction puts data into memory.
     pub fn is_write(self) -> bool {
         matches!(self, Access::Write | Access::ReadWrite)
     }

@@ -1,4 +1,4 @@
-//! Instruction bytes → what the instruction does, and how it reads.
+//! Decodes instruction bytes into the effects of the instruction, and into its text.
 //!
 //! ```
 //! use quipu_isa::{Arch, Class, Decoder, Syntax};
@@ -17,12 +17,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The architecture is that of the code, never that of the host: x86 by iced-x86, AArch64 by yaxpeax-arm for
-//! the text and by the encoding's own fields for what memory it touches, REGDEPS by code of this crate.
+//! The architecture is that of the traced code, never that of the host. x86 is decoded by iced-x86; AArch64 by yaxpeax-arm
+//! for the text, and by the fields of the encoding for memory accesses; REGDEPS by code of this crate.
 //!
-//! This crate knows nothing of traces. It is made for a cache in front of it: a program has some ten thousand
-//! distinct instructions whatever the length of its trace, so [`Instr`] says a lot at once and is small enough
-//! to keep, and nothing here is tuned for a call per executed instruction.
+//! This crate knows nothing of traces. It expects its caller to cache: a program has some ten thousand distinct instructions
+//! however long its trace is. Therefore [`Instr`] holds much information yet is small enough to keep, and nothing here is
+//! tuned for one call per executed instruction.
 
 mod aarch64;
 mod arch;

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-/// Room for the longest mnemonic known (`vaeskeygenassist` has 16 letters, a few have up to 19).
+/// Bytes reserved for a mnemonic. `vaeskeygenassist` has 16 letters, and the longest known have 19.
 const CAPACITY: usize = 23;
 
 /// The operation that an instruction performs, identified by its lower-case mnemonic.
 ///
-/// x86 uses Intel's mnemonics whatever the [`Syntax`](crate::Syntax), AArch64 the architectural name and not the
-/// alias (`subs`, not `cmp`). REGDEPS has no operations: every instruction is `undecoded`.
-/// Opcodes order by name, so the order is the same for every program and version.
+/// On x86 the name is Intel's mnemonic, whatever the [`Syntax`](crate::Syntax); on AArch64 it is the architectural name and
+/// not the alias (`subs`, not `cmp`). REGDEPS has no operations: every instruction is `undecoded`. Opcodes are ordered by
+/// name, so the order is the same for every program and version.
 #[derive(Clone, Copy)]
 pub struct Opcode {
     len: u8,
@@ -24,16 +24,17 @@ impl Opcode {
         std::str::from_utf8(bytes).unwrap_or_default()
     }
 
-    /// The first word of `text` in lower case. Names are ASCII; a longer one is cut, other characters are left out.
+    /// Makes an opcode of the first word of `text`, in lower case. Names are ASCII: longer ones are truncated, and other
+    /// characters are left out.
     pub(crate) fn new(text: impl fmt::Display) -> Opcode {
         let mut word = FirstWord { opcode: Opcode { len: 0, name: [0; CAPACITY] }, ended: false };
-        // Writing into the fixed buffer never reports an error: it cuts.
+        // Writing into the fixed buffer never fails: it truncates.
         let _ = fmt::write(&mut word, format_args!("{text}"));
         word.opcode
     }
 }
 
-/// An opcode being written.
+/// An opcode under construction.
 struct FirstWord {
     opcode: Opcode,
     ended: bool,

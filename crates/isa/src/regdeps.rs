@@ -1,4 +1,4 @@
-//! REGDEPS: drmemtrace's synthetic instructions, which keep dependencies and hide what was executed.
+//! REGDEPS: drmemtrace's synthetic instructions, which keep dependencies and hide the real operations.
 //!
 //! SPEC: drmemtrace.md#regdeps-encodings, drmemtrace.md#view.
 //!
@@ -10,7 +10,7 @@
 //!   header: 0–3 destinations · 4–7 sources · 8 writes flags · 9 reads flags · 10–31 categories
 //! ```
 //!
-//! Without any register the header stands alone. Encodings from real programs have at most 16 bytes; the counts
+//! Without any register, the encoding is the header alone. Encodings from real programs have at most 16 bytes; the counts
 //! allow 36, which is accepted.
 
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ use crate::{
 
 const HEADER_BYTES: usize = 4;
 
-/// The parts of an encoding, borrowed from it.
+/// The fields of an encoding, borrowed from its bytes.
 struct Parts<'a> {
     len: u8,
     header: u32,
@@ -52,12 +52,13 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Instr, DecodeError> {
     Ok(instr)
 }
 
-/// What the categories, the size and the registers still say of a computation. Which arithmetic it is, is hidden, and so are
-/// constants: an operation on a register and a constant takes one value here. The size is that of the largest source.
+/// Returns the computation as far as the categories, the size and the registers still show it. The kind of arithmetic is
+/// hidden, and so are constants: an operation on a register and a constant takes one value here. The size is that of the
+/// largest source.
 ///
-/// Vector instructions that load or store are taken for plain moves unless they count as arithmetic. Those without a category
-/// are instructions that DynamoRIO never looked at, such as `sbb`, `set` and `cdq`: they compute if they turn registers or flags
-/// into others.
+/// Vector instructions that load or store are taken for plain moves unless they count as arithmetic. Instructions without a
+/// category are those that DynamoRIO does not classify, such as `sbb`, `set` and `cdq`: they compute if they turn registers
+/// or flags into others.
 pub(crate) fn work(instr: &Instr, bytes: &[u8]) -> Option<Work> {
     let n_sources = split(bytes).ok()?.sources.len();
     const NOTHING: [Categories; 3] = [Categories::BRANCH, Categories::STATE, Categories::OTHER];
@@ -82,7 +83,7 @@ pub(crate) fn work(instr: &Instr, bytes: &[u8]) -> Option<Work> {
     })
 }
 
-/// Appends the text that drmemtrace's viewer prints after the words of the encoding; false if undecodable.
+/// Appends the text that drmemtrace's viewer prints after the words of the encoding; returns false if they are undecodable.
 pub(crate) fn text(bytes: &[u8], out: &mut String) -> bool {
     let Ok(parts) = split(bytes) else { return false };
     for name in parts.categories().names() {
@@ -131,7 +132,7 @@ fn split(bytes: &[u8]) -> Result<Parts<'_>, DecodeError> {
     Ok(Parts { len, header, operation_size: Some(*size), destinations, sources: &rest[..n_sources] })
 }
 
-/// Bytes for an operation-size code, `None` for codes without a known meaning.
+/// Returns the bytes of an operation-size code, `None` for codes without a known meaning.
 fn operation_bytes(code: u8) -> Option<u16> {
     let bytes = match code {
         1 => 0,
@@ -154,7 +155,7 @@ fn operation_bytes(code: u8) -> Option<u16> {
         41 => 3,
         56 => 20,
         57 => 24,
-        // 36, 44, 48 … 60 and 64 … 104: the multiples of four that no older code has.
+        // 36, 44, 48 … 60 and 64 … 104: the multiples of four that have no older code.
         58 => 36,
         59..=63 => 44 + 4 * (u16::from(code) - 59),
         64..=74 => 64 + 4 * (u16::from(code) - 64),
@@ -164,19 +165,19 @@ fn operation_bytes(code: u8) -> Option<u16> {
     Some(bytes)
 }
 
-/// Bytes of the longest encoding that [`Encoder`] makes.
+/// Bytes of the longest encoding that [`Encoder`] produces.
 pub const MAX_BYTES: usize = 36;
 
-/// What an instruction's operands name, gathered by the decoder of its architecture.
+/// Registers and sizes of an instruction's operands, gathered by the decoder of its architecture.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Operands {
     writes: RegSet,
     reads: RegSet,
     /// Bytes of the largest source.
     source_bytes: usize,
-    /// Categories besides those of the instruction.
+    /// Categories in addition to those of the instruction.
     categories: Categories,
-    /// Whether arithmetic flags are read, though the instruction as such does not.
+    /// Whether arithmetic flags are read, in addition to the instruction's own use of them.
     reads_flags: bool,
 }
 
@@ -205,23 +206,23 @@ impl Operands {
     }
 }
 
-/// Makes synthetic encodings of real ones.
+/// Converts real instructions to synthetic encodings.
 pub struct Encoder(Decoder);
 
 impl Encoder {
-    /// An encoder for the instructions of `arch`; `None` where there is none: no decoder, or synthetic ones already.
+    /// Returns an encoder for the instructions of `arch`; `None` if `arch` has no decoder, or is REGDEPS itself.
     pub fn new(arch: Arch) -> Option<Encoder> {
         let decoder = Decoder::new(arch, Syntax::Att).ok()?;
         (arch != Arch::Regdeps).then_some(Encoder(decoder))
     }
 
-    /// Writes the synthetic encoding of the instruction at `pc` to the front of `out`, and gives its length. What cannot
-    /// be decoded has no registers and no category.
+    /// Writes the synthetic encoding of the instruction at `pc` to the front of `out`, and returns its length. Bytes that
+    /// cannot be decoded give an encoding without registers and categories.
     pub fn encode(&mut self, pc: u64, bytes: &[u8], out: &mut [u8; MAX_BYTES]) -> usize {
         *out = [0; MAX_BYTES];
         let Ok(instr) = self.0.decode(pc, bytes) else { return HEADER_BYTES };
         let Ok(operands) = self.0.operands(&instr, pc, bytes) else { return HEADER_BYTES };
-        // Four bits count the registers of each kind; no instruction has that many operands.
+        // Each count has four bits; no real instruction has more registers of a kind.
         let n_writes = operands.writes.len().min(15);
         let n_reads = operands.reads.len().min(15);
         let header = n_writes as u32
@@ -248,7 +249,7 @@ impl std::fmt::Debug for Encoder {
     }
 }
 
-/// The code for a size; that of the next larger size that has one.
+/// Returns the code for a size, or for the next larger size that has a code.
 fn size_code(bytes: usize) -> u8 {
     let fits = |code: &u8| operation_bytes(*code).is_some_and(|size| usize::from(size) >= bytes);
     (1..=79).filter(fits).min_by_key(|code| operation_bytes(*code)).unwrap_or(13)

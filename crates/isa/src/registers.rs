@@ -1,7 +1,7 @@
 //! Registers as dependency tags: whole registers under small numbers, and sets of them.
 //!
-//! Parts of a register (`eax`, `xmm3`, `w5`) count as the whole (`rax`, `zmm3`, `x5`), because that is what a
-//! dependency is about. Numbers mean something only together with an [`Arch`]; names are found by both.
+//! Parts of a register (`eax`, `xmm3`, `w5`) count as the whole (`rax`, `zmm3`, `x5`), because dependencies are tracked for
+//! whole registers. A number has a meaning only together with an [`Arch`], and both are needed to find the name.
 
 use std::fmt;
 
@@ -11,12 +11,12 @@ use crate::Arch;
 ///
 /// x86: the sixteen general registers in encoding order (`rax` 0 … `r15` 15), then the classes of this file.
 /// AArch64: `x0` … `x30` 0–30, `sp` 31, vector registers 32–63, predicates 64–79.
-/// REGDEPS: the stored id, opaque but for equality.
+/// REGDEPS: the stored id, which can only be compared for equality.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reg(pub u8);
 
-/// The x86 classes after the general registers: name of the first, its number, how many. `rip` is in no set
-/// of registers read or written, but may be the base of a memory operand.
+/// First numbers of the x86 register classes after the general registers. `rip` is in no set of registers read or written,
+/// but may be the base of a memory operand.
 pub(crate) const X86_RIP: u8 = 16;
 pub(crate) const X86_SEG: u8 = 18;
 pub(crate) const X86_MM: u8 = 24;
@@ -40,7 +40,7 @@ impl Reg {
         RegName { reg: self, arch }
     }
 
-    /// Whether the register is an element-indexed one, so that an address built on it names many places at once.
+    /// Whether the register is a vector register. An address that contains one names one place per element.
     pub fn is_vector(self, arch: Arch) -> bool {
         match arch {
             Arch::X86_32 | Arch::X86_64 => (X86_VEC..X86_ST).contains(&self.0),
@@ -50,7 +50,7 @@ impl Reg {
     }
 }
 
-/// A register together with the architecture that names it.
+/// A register together with its architecture, which displays as the register's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegName {
     reg: Reg,
@@ -104,7 +104,7 @@ fn a64_name(f: &mut fmt::Formatter<'_>, number: u8) -> fmt::Result {
     }
 }
 
-/// A set of registers, iterated in ascending number.
+/// A set of registers, iterated in ascending order of their numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RegSet([u64; 4]);
 
@@ -122,7 +122,7 @@ impl RegSet {
         self.0[usize::from(reg.0 >> 6)] >> (reg.0 & 63) & 1 == 1
     }
 
-    /// How many registers are in the set.
+    /// Number of registers in the set.
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
@@ -132,12 +132,12 @@ impl RegSet {
         self.0 == [0; 4]
     }
 
-    /// Whether the two sets share a register: a dependency between two instructions.
+    /// Whether the two sets share a register, as the sets of two dependent instructions do.
     pub fn intersects(&self, other: &RegSet) -> bool {
         self.0.iter().zip(&other.0).any(|(a, b)| a & b != 0)
     }
 
-    /// The registers in ascending number.
+    /// The registers in ascending order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = Reg> + use<> {
         let words = self.0;
         (0..=u8::MAX).map(Reg).filter(move |reg| RegSet(words).contains(*reg))

@@ -1,18 +1,18 @@
-//! What an instruction computes: the operation, its numbers and their width.
+//! The computation of an instruction: its operation, its number of operands and their width.
 
-/// The computation of an instruction: what it does to values in registers, and to those that it also loads or stores.
+/// The computation of an instruction on values in registers, and on values that it also loads or stores.
 ///
 /// Plain loads and stores, branches, and instructions that manage the processor's state compute nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// What is computed.
+    /// The operation.
     pub operation: Operation,
-    /// Whether the result is a floating-point number, or the operands are where the result is only flags.
+    /// Whether the result is a floating-point number, or, if it is only flags, whether the operands are.
     pub is_float: bool,
-    /// Bytes of the result: those of the destination, with all elements of a vector, or those of the first source where
-    /// the result is only flags. 0 if only the processor's configuration decides (scalable vectors, tiles).
+    /// Bytes of the result: of the destination, including all elements of a vector, or of the first source if the result is
+    /// only flags. 0 if the processor's configuration decides (scalable vectors, tiles).
     pub bytes: u16,
-    /// How many values it takes, constants included: at least 1.
+    /// Number of values that it takes, including constants: at least 1.
     pub arity: u8,
 }
 
@@ -36,7 +36,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The operation in a word, such as `add`.
+    /// The operation as a word, such as `add`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -51,19 +51,19 @@ impl Operation {
     }
 }
 
-/// Operations by patterns of mnemonics, the first match wins.
+/// Operations by patterns of mnemonics; the first match wins.
 pub(crate) type Operations = [(Operation, &'static str)];
 
-/// The operation of the first pattern that all of `name` matches: `*` stands for any characters, `?` for one.
+/// Returns the operation of the first pattern that matches all of `name`: `*` stands for any characters, `?` for one.
 pub(crate) fn named(operations: &Operations, name: &str) -> Option<Operation> {
     let matches = |patterns: &str| patterns.split(' ').any(|pattern| glob(pattern, name));
     operations.iter().find(|(_, patterns)| matches(patterns)).map(|(operation, _)| *operation)
 }
 
-/// Whether all of `name` matches `pattern`.
+/// Whether `pattern` matches all of `name`.
 pub(crate) fn glob(pattern: &str, name: &str) -> bool {
     let (mut pattern, mut name) = (pattern.as_bytes(), name.as_bytes());
-    // Where to go on when a guess about the last `*` turns out wrong.
+    // Where to resume if a guess about the last `*` turns out wrong.
     let mut retry: Option<(&[u8], &[u8])> = None;
     loop {
         match (pattern.split_first(), name.split_first()) {

@@ -1,15 +1,15 @@
-//! What this crate says about real AArch64 instructions, against what a trace recorded when they ran.
+//! Compares decodes of real AArch64 instructions with the records of a trace of their execution.
 //!
 //! See the head of the data file for its origin.
 
-// The helpers of a test may panic as the test may.
+// The lint allows panics in test functions, not in their helpers.
 use quipu_isa::{Access, Arch, Class, Decoder, Instr, Syntax};
 
 const DATA: &str = include_str!("data/aarch64.records.txt");
 
-/// The data records that an execution of `instr` leaves, in the words of the data file.
+/// The data records that an execution of `instr` leaves, spelled as in the data file.
 fn records(instr: &Instr) -> Vec<String> {
-    // A block of `dc zva` has 64 bytes on the machine that made the trace; only the machine knows.
+    // A block of `dc zva` has 64 bytes on the machine that made the trace; the encoding does not give the size.
     let bytes = |bytes: u16| if bytes == 0 { 64 } else { bytes };
     let of = |letter: char, want: fn(Access) -> bool| {
         instr
@@ -36,7 +36,7 @@ fn kinds_and_data_records_are_explained() {
         let word = u32::from_str_radix(hex(), 16).unwrap().to_be_bytes();
         let class = columns.next().unwrap().replace('-', " ");
         let instr = decoder.decode(pc, &word).unwrap();
-        // The trace calls a system call an ordinary fetch.
+        // The trace records a system call as an ordinary fetch.
         let ours = if instr.class == Class::Syscall { Class::Other } else { instr.class };
         assert_eq!(ours.name(), class, "{line}");
         assert_eq!(records(&instr), columns.collect::<Vec<_>>(), "{line}");

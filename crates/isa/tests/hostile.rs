@@ -1,9 +1,9 @@
-//! Bytes that no assembler wrote: decoding them ends in an answer, and the answers agree with each other.
+//! Decodes arbitrary bytes: every call must return, and the results must agree with each other.
 
-// The helpers of a test may panic as the test may.
+// The lint allows panics in test functions, not in their helpers.
 use quipu_isa::{Arch, DecodeError, Decoder, Instr, Syntax, UNDECODABLE};
 
-/// A fixed sequence of numbers without pattern (xorshift), so that a failure repeats.
+/// A fixed pseudorandom sequence (xorshift), so that a failure is reproducible.
 struct Random(u64);
 
 impl Random {
@@ -17,7 +17,7 @@ impl Random {
 
 const DECODABLE: [Arch; 4] = [Arch::X86_32, Arch::X86_64, Arch::Aarch64, Arch::Regdeps];
 
-/// Decodes and prints `bytes`, and checks what must hold for any bytes.
+/// Decodes and prints `bytes`, and checks the properties that hold for any bytes.
 fn check(decoder: &mut Decoder, pc: u64, bytes: &[u8], text: &mut String) -> Result<Instr, DecodeError> {
     text.clear();
     decoder.text(pc, bytes, text);

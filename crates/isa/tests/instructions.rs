@@ -1,9 +1,9 @@
-//! Golden decodes: one file of instructions for each architecture, everything said about each.
+//! Golden decodes: one file of instructions for each architecture, with all decoded facts about each.
 //!
-//! In the files, an instruction's bytes start a line; what is indented below is expected. `BLESS=1` rewrites the
-//! indented lines. All instructions are at address 0x401000.
+//! In the files, a line begins with the bytes of an instruction; the indented lines below it are the expected result.
+//! `BLESS=1` rewrites the indented lines. All instructions are at address 0x401000.
 
-// A test may stop where it stands; the lint excuses test functions, not their helpers.
+// The lint allows panics in test functions, not in their helpers.
 use std::fmt::Write as _;
 use std::path::Path;
 

@@ -1,13 +1,13 @@
-//! REGDEPS text, against what drmemtrace's own viewer prints for the same encodings.
+//! Compares REGDEPS text with the output of drmemtrace's own viewer for the same encodings.
 //!
-//! The golden is the viewer's output on a REGDEPS file of the repository; see `traces/` for its origin.
+//! The golden file is the viewer's output on a REGDEPS file of the repository; see `traces/` for its origin.
 
-// A test may stop where it stands; the lint excuses test functions, not their helpers.
+// The lint allows panics in test functions, not in their helpers.
 use quipu_isa::{Arch, Decoder, Syntax};
 
 const GOLDEN: &str = include_str!("../../../traces/drmemtrace/golden/view.regdeps.first100.txt");
 
-/// Where a line says what kind of record it is, where its words begin, and its text after two of eight digits.
+/// Columns of a line: the kind of record, the words of the encoding, and the text, which follows two words of eight digits.
 const KIND_COLUMN: usize = 38;
 const WORDS_COLUMN: usize = 82;
 const TEXT_COLUMN: usize = WORDS_COLUMN + 18;
@@ -30,7 +30,7 @@ fn lines() -> Vec<Line> {
             let text = text.find(" (").map_or(text, |end| &text[..end]);
             lines.push(Line { words: words(&line[WORDS_COLUMN..TEXT_COLUMN]), text });
         } else if line.len() > WORDS_COLUMN && line[KIND_COLUMN..WORDS_COLUMN].trim().is_empty() {
-            // The rest of an encoding stands alone under its beginning.
+            // Continuation lines hold the rest of an encoding, without a kind of record.
             lines.last_mut().unwrap().words.extend(words(&line[WORDS_COLUMN..]));
         }
     }

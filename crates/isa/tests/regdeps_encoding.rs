@@ -1,6 +1,6 @@
-//! Synthetic encodings that we make, against those that DynamoRIO made of the same instructions.
+//! Compares Quipu's synthetic encodings with those that DynamoRIO made of the same instructions.
 
-// A test may stop where it stands; the lint excuses test functions, not their helpers.
+// The lint allows panics in test functions, not in their helpers.
 use quipu_isa::regdeps::{Encoder, MAX_BYTES};
 use quipu_isa::{Arch, Categories, Decoder, Syntax};
 
@@ -41,7 +41,7 @@ fn what_cannot_be_decoded_has_no_registers() {
     assert!(Encoder::new(Arch::Regdeps).is_none());
 }
 
-/// The encoding of one instruction, in hex.
+/// Returns the encoding of one instruction, in hex.
 fn encoded(arch: Arch, code: &str) -> String {
     let mut out = [0; MAX_BYTES];
     let n = Encoder::new(arch).unwrap().encode(0x40_1000, &bytes(code), &mut out);
@@ -143,7 +143,7 @@ fn every_instruction_of_a_trace_of_aarch64_has_an_encoding_that_says_the_same() 
             assert!(made.categories.contains(Categories::LOAD), "{line}");
         }
         assert_eq!((made.reads_flags, made.writes_flags), (instr.reads_flags, instr.writes_flags), "{line}");
-        // System registers have numbers there and none here.
+        // System registers have numbers in REGDEPS, but none in `Instr`.
         assert!(made.writes.len() >= instr.writes.len() && made.reads.len() >= instr.reads.len(), "{line}");
         let most = instr.mems().iter().filter(|mem| mem.access.is_read()).map(|mem| mem.bytes).max();
         if n > 4 {

@@ -1,14 +1,14 @@
-//! What instructions compute, against answers that do not come from the decoder: manuals, and the text of GNU objdump.
+//! Compares the computations of instructions with sources other than the decoder: manuals, and the text of GNU objdump.
 
 use quipu_isa::{Arch, Decoder, Operation, Syntax, Work};
 use std::process::Command;
 
 use Operation::{Add, Divide, Move, Multiply, Other, Shift, Subtract};
 
-/// What an instruction computes: operation, whether on floating point, bytes, values.
+/// The computation of an instruction: operation, whether it is floating point, bytes, number of values.
 type Expected = Option<(Operation, bool, u16, u8)>;
 
-/// Bytes of an instruction, and what manuals say of it.
+/// Bytes of an instruction, and its computation according to manuals.
 type Known = (&'static [u8], Expected);
 
 fn check(arch: Arch, known: &[Known]) {
@@ -203,7 +203,7 @@ fn aarch64_instructions_compute_what_manuals_say() {
     }
 }
 
-/// Operations by names of instructions as objdump prints them: scalable and atomic ones. All others are of another kind.
+/// Operations of scalable and atomic instructions by the names that objdump prints. All others are of another kind.
 const NAMES: &[(Operation, &str)] = &[
     (
         Add,
@@ -236,11 +236,11 @@ const NAMES: &[(Operation, &str)] = &[
     ),
 ];
 
-/// Names of operations whose result is made of floating-point numbers.
+/// Names of operations whose result consists of floating-point numbers.
 const FLOATS: &str = "fabs fadd fadda faddp faddv fcadd fcmla fcvt fcvtlt fcvtnt fcvtx fcvtxnt fdiv fdivr fexpa fabd fm* fn* \
      frecp* frint* frsqrt* fscale fsqrt fsub fsubr ftmad ftsmul ftssel scvtf ucvtf bf*";
 
-/// Whether a name is one of these patterns: `?` is a letter, and `*` at the end any more.
+/// Whether a name matches one of these patterns: `?` stands for one letter, and `*` at the end for any number of characters.
 fn is_one(patterns: &str, name: &str) -> bool {
     patterns.split_whitespace().any(|pattern| {
         let (stem, is_open) = pattern.strip_suffix('*').map_or((pattern, false), |stem| (stem, true));
@@ -249,7 +249,7 @@ fn is_one(patterns: &str, name: &str) -> bool {
     })
 }
 
-/// What an instruction of the text of objdump computes: operation, whether on floating point, bytes.
+/// Returns the computation that objdump's text of an instruction shows: operation, whether it is floating point, bytes.
 fn of_text(word: u32, name: &str, operands: &str) -> Option<(Operation, bool, u16)> {
     let first = operands.split([',', ' ']).next().unwrap_or_default();
     let is_predicate = first.starts_with('p');
@@ -267,7 +267,7 @@ fn of_text(word: u32, name: &str, operands: &str) -> Option<(Operation, bool, u1
     };
     let is_scalable = word >> 25 & 0xf == 0b0010 || (word >> 31 == 1 && word >> 25 & 0xf == 0);
     if !is_scalable {
-        // Atomic ones; other accesses to memory compute nothing.
+        // Atomic updates; other accesses to memory compute nothing.
         let is_atomic = ["ldadd", "ldclr", "ldeor", "ldset", "ldsmax", "ldsmin", "ldumax", "ldumin", "cas"];
         let is_stored = ["stadd", "stclr", "steor", "stset", "stsmax", "stsmin", "stumax", "stumin"];
         if !is_atomic.iter().chain(&is_stored).any(|known| name.starts_with(known)) {
@@ -283,7 +283,7 @@ fn of_text(word: u32, name: &str, operands: &str) -> Option<(Operation, bool, u1
     let operation =
         NAMES.iter().find(|(_, patterns)| is_one(patterns, name)).map_or(Other, |(known, _)| *known);
     let operation = match name {
-        // Copies of predicates are their conjunction with themselves, and that of a vector its union, but for those that merge.
+        // A copy of a predicate or vector, unless it merges, is a logical operation of the source with itself.
         "mov" | "movs" if is_predicate && !operands.contains("/m") => Other,
         "mov" if word >> 24 == 0x04 => Other,
         "ctermeq" | "ctermne" => return Some((Subtract, false, 0)),
@@ -324,7 +324,7 @@ fn scalable_and_atomic_instructions_compute_what_objdump_calls_them() {
         let word = u32::from_str_radix(word.trim(), 16).unwrap();
         let is_memory =
             matches!(word >> 24, 0xa0 | 0xa1) && word >> 23 & 1 == 0 || matches!(word >> 24, 0x84 | 0xe5);
-        // What is not allocated, or needs later versions than objdump knows.
+        // Unallocated encodings, or those that need a later version of objdump.
         if name.starts_with('.') || name == "udf" {
             continue;
         }
@@ -384,7 +384,7 @@ fn a_program_of_scalable_vectors_computes_with_every_instruction_but_loads_and_s
     assert!(n_checked > 12 && n_float >= 2, "{n_checked}, {n_float}");
 }
 
-/// Bytes of a register by its name in AT&T syntax.
+/// Returns the bytes of a register from its name in AT&T syntax.
 fn register_bytes(name: &str) -> Option<u16> {
     let name = name.strip_prefix('%')?;
     const LOW: &[&str] = &["al", "bl", "cl", "dl", "ah", "bh", "ch", "dh", "sil", "dil", "bpl", "spl"];
@@ -409,7 +409,8 @@ fn register_bytes(name: &str) -> Option<u16> {
     }
 }
 
-/// Integer operations whose width objdump's text says: by the last operand if that is a register, else by the suffix.
+/// Returns integer operations with the width that objdump's text shows: of the last operand if it is a register, else of the
+/// suffix.
 fn width_in_text(text: &str) -> Option<(&str, u16)> {
     const NAMES: &[&str] = &[
         "add", "sub", "and", "or", "xor", "cmp", "test", "adc", "sbb", "shl", "shr", "sar", "imul", "not",
@@ -429,7 +430,7 @@ fn width_in_text(text: &str) -> Option<(&str, u16)> {
         return Some((name, register_bytes(last)?));
     }
     if let Some(name) = NAMES.iter().find(|name| mnemonic == **name) {
-        // Where the last operand is memory, a register among the others has the width; shifts count in `%cl`.
+        // If the last operand is memory, a register among the others has the width; but `%cl` is only a count of shifts.
         let bytes = register_bytes(last).or_else(|| {
             let first = operands.trim().split(',').next()?;
             if ["shl", "shr", "sar"].contains(name) { None } else { register_bytes(first) }

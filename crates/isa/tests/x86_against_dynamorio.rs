@@ -1,9 +1,9 @@
-//! What this crate says about real x86-64 instructions, against what DynamoRIO says about the same bytes.
+//! Compares decodes of real x86-64 instructions with DynamoRIO's results for the same bytes.
 //!
-//! The oracle is DynamoRIO's own conversion of the instructions to REGDEPS, which writes down categories, flags
-//! and registers. See the head of the data file for its origin.
+//! The oracle is DynamoRIO's own conversion of the instructions to REGDEPS, which records categories, flags and registers.
+//! See the head of the data file for its origin.
 
-// A test may stop where it stands; the lint excuses test functions, not their helpers.
+// The lint allows panics in test functions, not in their helpers.
 use quipu_isa::{Arch, Decoder, Instr, Reg, RegSet, Syntax, Work};
 
 const DATA: &str = include_str!("data/x86-64.regdeps.txt");
@@ -13,7 +13,7 @@ struct Case {
     ours: Instr,
     theirs: Instr,
     text: String,
-    /// What each computes.
+    /// The computations of both.
     works: [Option<Work>; 2],
 }
 
@@ -39,7 +39,7 @@ fn cases() -> Vec<Case> {
     DATA.lines().filter(|line| !line.starts_with('#')).map(case).collect()
 }
 
-/// The lines on which `same` is false, each with the text of its instruction.
+/// Returns the lines for which `same` is false, each with the text of its instruction.
 fn differences(same: impl Fn(&Case) -> bool, show: impl Fn(&Case) -> String) -> Vec<String> {
     let cases = cases();
     assert_eq!(cases.len(), 1070);
@@ -91,12 +91,12 @@ fn renumbered(set: &RegSet) -> RegSet {
     set.iter().filter_map(number).collect()
 }
 
-/// Their general and vector registers.
+/// DynamoRIO's general and vector registers.
 fn comparable(set: &RegSet) -> RegSet {
     set.iter().filter(|reg| matches!(reg.0, 2..18 | 72..104)).collect()
 }
 
-/// Operations whose register sets differ on purpose: ours leave out what the result does not depend on.
+/// Operations whose register sets differ on purpose: ours omit registers on which the result does not depend.
 const DIFFERENT: [&str; 9] = [
     "cmove",      // keeps its destination when the condition fails, so it reads it
     "cmovne",     // the same
@@ -123,8 +123,8 @@ fn registers_equal_those_of_dynamorio_but_for_explained_differences() {
     }
 }
 
-/// Instructions whose synthetic form says otherwise whether they compute: vector work on memory and `movzx` count as plain
-/// loads there, and `cmpxchg` as a load and store.
+/// Instructions whose synthetic form gives a different answer on whether they compute: there, vector work on memory and
+/// `movzx` count as plain loads, and `cmpxchg` as a load and store.
 const HIDDEN: [&str; 4] = ["vpcmpeqb", "cmpxchg", "movzx", "movslq"];
 
 #[test]
@@ -139,13 +139,13 @@ fn synthetic_instructions_compute_where_real_ones_do() {
     assert_eq!(both.len(), 437);
     for (case, ours, theirs) in &both {
         assert_eq!(ours.is_float, theirs.is_float, "{}", case.text);
-        // Moves keep their category.
+        // Moves stay moves in both forms.
         let is_move = case.theirs.categories.contains(quipu_isa::Categories::MOVE);
         assert!(!is_move || theirs.operation == quipu_isa::Operation::Move, "{}", case.text);
-        // Constants are hidden, and the registers of addresses are among the others.
+        // The synthetic form hides constants, and its sources include the registers of addresses.
         assert!(ours.arity.abs_diff(theirs.arity) <= 1, "{}: {ours:?} {theirs:?}", case.text);
     }
-    // Of the others the size is that of a source, or none has one.
+    // For the remaining ones REGDEPS gives the size of a source, or one form has no size.
     let n_same = both.iter().filter(|(_, ours, theirs)| ours.bytes == theirs.bytes).count();
     assert_eq!(n_same, 366);
 }

@@ -1,17 +1,17 @@
-//! Which categories an AArch64 instruction has, so that counts agree with DynamoRIO's.
+//! Categories of AArch64 instructions, chosen so that counts agree with DynamoRIO's.
 //!
-//! DynamoRIO (commit 05e316505beb) goes by encoding groups alone, and so does this file.
-//! QUIRK: moves count as math, system instructions and `nop` as branches, Advanced SIMD as neither math nor
-//! floating point, an atomic update as either a load or a store by its acquire bit. What memory is really read and
-//! written is in the memory operands.
+//! DynamoRIO (commit 05e316505beb) classifies by encoding groups alone, and so does this file.
+//! QUIRK: moves count as math, system instructions and `nop` as branches, Advanced SIMD as neither math nor floating point,
+//! an atomic update as either a load or a store by its acquire bit. The memory operands give the memory that is really read
+//! and written.
 
 use super::{Group, Word};
 use crate::Categories;
 
-/// The categories of an instruction word.
+/// Returns the categories of an instruction word.
 pub(super) fn of(word: Word) -> Categories {
     match word.group() {
-        // Two of the three reserved groups were forgotten there; nothing valid is in them.
+        // DynamoRIO omits two of the three reserved groups; they hold no valid instruction.
         Group::Reserved => Categories::UNCATEGORIZED,
         Group::Matrix | Group::Scalable => Categories::SIMD,
         Group::Immediate | Group::Register => Categories::MATH,
@@ -25,12 +25,12 @@ fn memory(word: Word) -> Categories {
     let opc = word.bits(23, 22);
     let vector = word.bit(26);
     let store = match word.bits(29, 28) {
-        // One register. With both bits set it is an authenticated load.
+        // Accesses of one register. With both bits set it is an authenticated load.
         0b11 if word.bit(10) && word.bit(21) => false,
         0b11 => opc == 0 || (opc == 0b10 && vector),
         // Exclusives, structures, pairs.
         0b00 | 0b10 => !word.bit(22),
-        // Literals; then unscaled ordered accesses; then memory tags.
+        // Literals, then unscaled ordered accesses, then memory tags.
         _ if !word.bit(24) => false,
         _ if !word.bit(21) => opc == 0,
         _ => !((opc == 0b01 || opc == 0b11) && word.bits(11, 10) == 0),
@@ -53,7 +53,7 @@ fn vector(word: Word) -> Categories {
     if op & 0b0101 != 0b0001 {
         return FP;
     }
-    // Scalar floating point: three sources, then by ever lower bits of what is left.
+    // Scalar floating point: operations with three sources first, then the others by ever lower bits.
     if word.bit(24) {
         return FP.with(Categories::MATH);
     }

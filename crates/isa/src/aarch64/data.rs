@@ -1,6 +1,6 @@
-//! Which registers and flags an AArch64 instruction other than a load or store uses.
+//! Registers and flags that AArch64 instructions other than loads and stores use.
 //!
-//! The first operand is the destination, the others are sources. What departs from that is listed here by name.
+//! The first operand is the destination, the others are sources. Exceptions are listed here by name.
 
 use yaxpeax_arm::armv8::a64::{Instruction, Operand};
 
@@ -8,7 +8,7 @@ use super::{Group, Word, ZERO};
 use crate::registers::{A64_LR, A64_SP, A64_VEC};
 use crate::{Class, Instr, Reg};
 
-/// Adds the registers of `named` to `instr`, whose class is known.
+/// Adds the registers of `named` to `instr`, whose class is already set.
 pub(super) fn fill_registers(named: &Instruction, group: Group, instr: &mut Instr) {
     let name = instr.opcode;
     let name = name.name();
@@ -29,7 +29,7 @@ pub(super) fn fill_registers(named: &Instruction, group: Group, instr: &mut Inst
         instr.reads.insert(Reg(A64_LR));
         instr.reads.insert(Reg(A64_SP));
     }
-    // Pointer authentication of the return address by the stack pointer.
+    // These authenticate the return address with the stack pointer as modifier.
     if matches!(
         name,
         "paciasp" | "pacibsp" | "autiasp" | "autibsp" | "paciaz" | "pacibz" | "autiaz" | "autibz"
@@ -42,7 +42,7 @@ pub(super) fn fill_registers(named: &Instruction, group: Group, instr: &mut Inst
     }
 }
 
-/// Sets what happens to the condition flags, and whether the effect depends on a condition.
+/// Sets the use of the condition flags, and whether the effect depends on a condition.
 pub(super) fn fill_flags(word: Word, instr: &mut Instr) {
     let opcode = instr.opcode;
     let name = opcode.name();
@@ -97,7 +97,7 @@ pub(super) fn keeps_destination(name: &str, immediate: bool) -> bool {
     }
 }
 
-/// The registers an operand names, the zero register left out.
+/// Returns the registers that an operand names, without the zero register.
 fn registers(operand: &Operand) -> impl Iterator<Item = Reg> + use<> {
     let none = [None; 4];
     let general = |n: u16| (n != u16::from(ZERO)).then_some(n as u8);

@@ -1,11 +1,11 @@
-//! An AArch64 instruction in the terms of REGDEPS: its registers under the numbers of DynamoRIO's converter, and how
-//! large its sources are.
+//! Registers and source sizes of an AArch64 instruction in the terms of REGDEPS, under the register numbers of DynamoRIO's
+//! converter.
 //!
 //! SPEC: drmemtrace.md#regdeps-encodings.
 //!
-//! The registers are those of [`decode`](super::decode): loads and stores by the fields of their encoding, the others as
-//! yaxpeax-arm names them. The zero register is no dependency and has no number here. Of scalable vectors and matrices
-//! nothing but the address of a load or store is known.
+//! The registers are those of [`decode`](super::decode): for loads and stores from the fields of the encoding, for other
+//! instructions from the operands of yaxpeax-arm. The zero register is no dependency and has no number here. Of scalable
+//! vectors and matrices, only the address of a load or store is known.
 
 use yaxpeax_arm::armv8::a64::{Instruction, Operand, SIMDSizeCode, SizeCode};
 
@@ -15,11 +15,11 @@ use crate::regdeps::Operands;
 use crate::registers::{A64_PRED, A64_VEC};
 use crate::{Access, Categories, DecodeError, Instr, Reg};
 
-/// Where the groups of registers begin. The stack pointer follows the general ones, as in our own numbers.
+/// First number of each group of registers. The stack pointer follows the general ones, as in our own numbers.
 const GENERAL: u8 = 2;
 const VECTOR: u8 = 35;
 
-/// System registers that programs may use: the fields `op0` to `op2` of their names, and the number.
+/// System registers that programs may use, each as the fields `op0` to `op2` of its name, and its number.
 const SYSTEM: [(u32, u8); 11] = [
     (system(3, 4, 2, 0), 67),   // nzcv
     (system(3, 4, 4, 0), 68),   // fpcr
@@ -34,19 +34,19 @@ const SYSTEM: [(u32, u8); 11] = [
     (system(3, 14, 0, 2), 199), // cntvct_el0: no register has number 187
 ];
 
-/// Bits 19 to 5 of `mrs` and `msr` for the register `S3_op1_Cn_Cm_op2`.
+/// Returns bits 19 to 5 of `mrs` and `msr` for the register `S3_op1_Cn_Cm_op2`.
 const fn system(op1: u32, n: u32, m: u32, op2: u32) -> u32 {
     1 << 14 | op1 << 11 | n << 7 | m << 3 | op2
 }
 
-/// What the operands of the instruction at the front of `bytes` name; `instr` is what it was decoded to.
+/// Returns the registers and sizes of the operands of the instruction at the front of `bytes`; `instr` is its decoded form.
 pub(crate) fn operands(instr: &Instr, bytes: &[u8]) -> Result<Operands, DecodeError> {
     let word = Word::from_bytes(bytes)?;
     let mut operands = Operands::default();
     instr.writes.iter().for_each(|reg| operands.write(number(reg)));
     instr.reads.iter().for_each(|reg| operands.read(number(reg), 0));
-    // Groups of encodings call clearing a block a branch, and an atomic update a load or a store only. Here nothing but
-    // the category tells that memory is touched.
+    // The encoding groups put clearing of a block under branches, and an atomic update under loads or stores only. In
+    // REGDEPS only the category shows an access to memory.
     if instr.reads_memory() {
         operands.category(Categories::LOAD);
     }
@@ -57,7 +57,7 @@ pub(crate) fn operands(instr: &Instr, bytes: &[u8]) -> Result<Operands, DecodeEr
     match (group, name(word)) {
         (Group::Memory, _) => operands.source(memory_bytes(word, instr)),
         (Group::Scalable | Group::Matrix, _) | (_, None) => {}
-        // Cache maintenance names its register as an address.
+        // Cache maintenance uses its register as an address.
         (Group::Branch, _) if !instr.mems().is_empty() => {}
         (_, Some(named)) => operands.source(named_bytes(&named, group, instr)),
     }
@@ -75,7 +75,7 @@ pub(crate) fn operands(instr: &Instr, bytes: &[u8]) -> Result<Operands, DecodeEr
     Ok(operands)
 }
 
-/// The number that stands for a register.
+/// Returns the REGDEPS number of a register.
 fn number(reg: Reg) -> Option<u8> {
     match reg.0 {
         general @ 0..A64_VEC => Some(GENERAL + general),
@@ -84,7 +84,7 @@ fn number(reg: Reg) -> Option<u8> {
     }
 }
 
-/// Bytes of the largest source of a load or store: what comes from memory, what goes there, and a base that is changed.
+/// Returns the bytes of the largest source of a load or store: data from memory, data to memory, or a base that is changed.
 /// Registers that are only part of an address do not count.
 fn memory_bytes(word: Word, instr: &Instr) -> usize {
     let from_memory = instr.mems().iter().filter(|mem| mem.access.is_read()).map(|mem| mem.bytes);
@@ -96,7 +96,7 @@ fn memory_bytes(word: Word, instr: &Instr) -> usize {
     let is_lane = is_structure && word.bit(24);
     let is_pair = word.bits(29, 28) == 0b10 || (!is_vector && word.is(0x3fa0_0000, 0x0820_0000));
     most = most.max(match (bytes, is_vector) {
-        // A lane is a part of a register, which is named as a whole.
+        // A lane is part of a register, and the operand names the whole register.
         _ if is_lane && (moved.is_some() || instr.reads.iter().any(is_vector_register)) => 16,
         (0, _) => 0,
         (_, true) if is_structure => {
@@ -115,7 +115,7 @@ fn memory_bytes(word: Word, instr: &Instr) -> usize {
     let base = instr.mems().first().and_then(|mem| mem.base);
     let changes_base = base.is_some_and(|base| instr.writes.contains(base));
     let is_load = instr.mems().first().is_some_and(|mem| mem.access == Access::Read);
-    // A load into its own base changes no base, and its indexing distinguishes it from one that does.
+    // A load into its own base counts as no change of the base: its form of indexing tells it from a load that changes one.
     let is_same = is_load && !is_vector && base == Some(Reg(word.reg(0))) && word.reg(0) != ZERO;
     if changes_base && !is_same { most.max(8) } else { most }
 }
@@ -124,7 +124,7 @@ fn is_vector_register(reg: Reg) -> bool {
     (A64_VEC..A64_PRED).contains(&reg.0)
 }
 
-/// Bytes of the largest source among the operands of an instruction that is no load or store.
+/// Returns the bytes of the largest source operand of an instruction other than a load or store.
 fn named_bytes(named: &Instruction, group: Group, instr: &Instr) -> usize {
     let opcode = instr.opcode.name();
     let immediate = matches!(named.operands[1], Operand::Imm16(_) | Operand::ImmShift(..));
@@ -138,7 +138,8 @@ fn named_bytes(named: &Instruction, group: Group, instr: &Instr) -> usize {
     sources.map(|(_, operand)| bytes(operand)).max().unwrap_or(0)
 }
 
-/// Bytes of an operand; those of its field for a constant. A vector register with one lane named counts whole.
+/// Returns the bytes of an operand; for a constant, those of its field. A vector register counts whole even if only one lane
+/// is named.
 fn bytes(operand: &Operand) -> usize {
     match *operand {
         Operand::Register(size, _)

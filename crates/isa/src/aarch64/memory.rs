@@ -1,10 +1,10 @@
-//! What an AArch64 load or store touches, read off the fields of its encoding.
+//! Memory operands and registers of AArch64 loads and stores, from the fields of their encoding.
 
 use super::{Word, ZERO};
 use crate::registers::{A64_SP, A64_VEC};
 use crate::{Access, Instr, Mem, Reg};
 
-/// Which side of an access the data registers are on.
+/// Direction of an access, which decides whether its data registers are written or read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Load,
@@ -22,7 +22,7 @@ impl Kind {
     }
 }
 
-/// Fills the memory operand and all registers of a load or store, scalable ones as far as they are understood.
+/// Fills the memory operand and all registers of a load or store. For scalable ones only the address is known.
 pub(super) fn fill(word: Word, pc: u64, instr: &mut Instr) {
     match (word.bits(29, 28), word.bit(26)) {
         _ if word.bits(28, 25) == 0b0010 => scalable(word, instr),
@@ -35,8 +35,8 @@ pub(super) fn fill(word: Word, pc: u64, instr: &mut Instr) {
     }
 }
 
-/// Cache maintenance by address that user code may do, as Arm writes it, and what becomes of the memory. The
-/// architecture encodes it as system instructions; lines and blocks have sizes that only the processor knows.
+/// Returns the name in Arm's manuals and the access of a cache maintenance operation by address that user code may execute.
+/// The architecture encodes them as system instructions; only the processor knows the sizes of its lines and blocks.
 pub(super) fn cache_operation(word: Word) -> Option<(&'static str, Access)> {
     // sys #3, c7, cM, #op2, xT
     if !word.is(0xffff_f000, 0xd50b_7000) {
@@ -65,22 +65,22 @@ pub(super) fn fill_cache_operation(word: Word, instr: &mut Instr) {
     }
 }
 
-/// A number as a general register, or none for the zero register.
+/// Returns the general register with this number; `None` for the zero register.
 fn general(number: u8) -> Option<Reg> {
     (number != ZERO).then_some(Reg(number))
 }
 
-/// A number as the base of an address, where 31 is the stack pointer.
+/// Returns the base register of an address with this number: 31 is the stack pointer.
 fn base(number: u8) -> Reg {
     if number == ZERO { Reg(A64_SP) } else { Reg(number) }
 }
 
-/// A number as a data register of either file.
+/// Returns the data register with this number in the general or the vector file.
 fn data(number: u8, vector: bool) -> Option<Reg> {
     if vector { Some(Reg(A64_VEC + number)) } else { general(number) }
 }
 
-/// Adds the data register of a load or store on its side.
+/// Adds the data register of an access: written by a load, read by a store.
 fn transfer(instr: &mut Instr, kind: Kind, reg: Option<Reg>) {
     match kind {
         Kind::Load => instr.writes.extend_one(reg),
@@ -89,7 +89,7 @@ fn transfer(instr: &mut Instr, kind: Kind, reg: Option<Reg>) {
     }
 }
 
-/// Adds a memory operand at `[base + disp]` and reads the base.
+/// Adds a memory operand at `[base + disp]`, and the base to the registers read.
 fn simple(word: Word, instr: &mut Instr, bytes: u32, disp: i64, access: Access) {
     let base = base(word.reg(5));
     instr.reads.insert(base);
@@ -98,7 +98,7 @@ fn simple(word: Word, instr: &mut Instr, bytes: u32, disp: i64, access: Access) 
     instr.push_mem(Mem { base: Some(base), disp, bytes, access, ..Mem::NONE });
 }
 
-/// Marks the base as changed by pre- or post-indexing.
+/// Marks the base as written, because pre- or post-indexing changes it.
 fn write_back(word: Word, instr: &mut Instr) {
     instr.writes.insert(base(word.reg(5)));
 }
@@ -182,12 +182,12 @@ fn structures(word: Word, instr: &mut Instr) {
     }
     if word.bit(23) {
         write_back(word, instr);
-        // Register 31 stands for "by the number of bytes".
+        // Register 31 means that the base advances by the number of bytes accessed.
         instr.reads.extend_one(general(word.reg(16)));
     }
 }
 
-/// Loads of a constant near the instruction.
+/// Loads of a constant relative to the pc.
 fn literal(word: Word, pc: u64, instr: &mut Instr) {
     let vector = word.bit(26);
     let (kind, bytes) = match (word.bits(31, 30), vector) {
@@ -203,7 +203,7 @@ fn literal(word: Word, pc: u64, instr: &mut Instr) {
     transfer(instr, kind, data(word.reg(0), vector));
 }
 
-/// The crowded corner: ldapur and stlur, memory copies, 128-bit atomics, memory tags.
+/// Mixed encodings: ldapur and stlur, memory copies, 128-bit atomics, memory tags.
 fn ordered_or_tags(word: Word, instr: &mut Instr) {
     let (size, opc, vector) = (word.bits(31, 30), word.bits(23, 22), word.bit(26));
     match (word.bit(21), word.bits(11, 10)) {
@@ -222,14 +222,15 @@ fn ordered_or_tags(word: Word, instr: &mut Instr) {
                 instr.writes.extend_one(general(number));
             }
         }
-        // stzg and stz2g clear the granules that they tag.
+        // stzg and stz2g also clear the granules that they tag.
         (true, 1..) if opc & 1 == 1 => simple(word, instr, 16 << (opc >> 1), 0, Access::Write),
-        // Other tag operations touch no data: only their address is a dependency.
+        // Other tag operations touch no data: they depend on the address only.
         (true, _) => instr.reads.insert(base(word.reg(5))),
     }
 }
 
-/// cpy and set: a whole memory copy or fill, cut into three instructions, each moving as much as it likes.
+/// cpy and set: a whole memory copy or fill, split into three instructions. Each processor chooses how many bytes each of
+/// them moves.
 fn copy_or_set(word: Word, instr: &mut Instr) {
     let (target, count, source) = (general(word.reg(0)), general(word.reg(5)), general(word.reg(16)));
     let fill = word.bits(23, 22) == 0b11;
@@ -306,7 +307,7 @@ fn single(word: Word, instr: &mut Instr) {
             instr.reads.extend_one(index);
             transfer(instr, kind, rt);
         }
-        // ldraa, ldrab: a ten-bit offset in double words, its sign in bit 22.
+        // ldraa, ldrab: a ten-bit offset in double words, with its sign in bit 22.
         (true, _) => {
             let offset = (i64::from(word.bits(20, 12)) - if word.bit(22) { 512 } else { 0 }) * 8;
             simple(word, instr, 8, offset, Access::Read);
@@ -318,7 +319,7 @@ fn single(word: Word, instr: &mut Instr) {
     }
 }
 
-/// Atomic updates, and two loads that live among them.
+/// Atomic updates, and the loads and stores in the same encoding space.
 fn atomic(word: Word, instr: &mut Instr) {
     let bytes = 1 << word.bits(31, 30);
     let (source, target) = (general(word.reg(16)), general(word.reg(0)));
@@ -342,7 +343,7 @@ fn atomic(word: Word, instr: &mut Instr) {
     }
 }
 
-/// SVE: direction and base; the size depends on the vector length, the offset counts in it.
+/// SVE: only direction and base. The size depends on the vector length, and the offset is a multiple of it.
 fn scalable(word: Word, instr: &mut Instr) {
     let kind = match word.bits(31, 29) {
         0b100..=0b110 => Kind::Load,
@@ -352,7 +353,7 @@ fn scalable(word: Word, instr: &mut Instr) {
     simple(word, instr, 0, 0, kind.access());
 }
 
-/// Adds a register that may be the zero register.
+/// Inserts a register unless it is the zero register (`None`).
 trait ExtendOne {
     fn extend_one(&mut self, reg: Option<Reg>);
 }

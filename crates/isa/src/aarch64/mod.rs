@@ -1,14 +1,14 @@
 //! AArch64 (A64): one 32-bit word per instruction.
 //!
-//! Two sources, chosen for what each does well. The word's own fields say, by the architecture's top-level
-//! encoding groups, where an instruction branches and what memory it touches (`memory`), and its categories
-//! (`categories`), and what scalable and atomic ones compute (`scalable`, `work`). `dependencies` puts it in the
-//! terms of REGDEPS. yaxpeax-arm names the operation and its register operands (`data`) and prints it (`text`).
+//! Two sources are combined. The fields of the word, read by the architecture's top-level encoding groups, give branches and
+//! memory accesses (`memory`), categories (`categories`), and the computation of scalable and atomic instructions
+//! (`scalable`, `work`). `dependencies` describes the instruction in the terms of REGDEPS. yaxpeax-arm names the operation
+//! and its register operands (`data`), and prints the instruction (`text`).
 //!
-//! yaxpeax-arm knows Armv8 with Advanced SIMD, but not the latest extensions and no scalable vectors. What it does
-//! not know reads `.inst 0x…`, and its operation `unknown`, `sve` or `sme`. Such an instruction still has its
-//! class and categories; a load or store has its memory operands, of unknown size if the vector length decides;
-//! other registers are missing. Only words in the reserved groups are errors.
+//! yaxpeax-arm knows Armv8 with Advanced SIMD, but neither the latest extensions nor scalable vectors. An instruction that
+//! it does not know prints as `.inst 0x…`, and its operation is `unknown`, `sve` or `sme`. Such an instruction still has its
+//! class and categories, and a load or store has its memory operands (of unknown size if it depends on the vector length);
+//! its other registers are missing. Only words in the reserved groups are errors.
 
 mod categories;
 mod data;
@@ -27,24 +27,24 @@ use crate::{Class, DecodeError, Instr, Opcode, Reg, Work};
 pub(crate) use dependencies::operands;
 pub(crate) use text::text;
 
-/// Bytes of an instruction.
+/// Bytes of every instruction.
 const LEN: u8 = 4;
 
-/// The general register that is no register: reads as zero, forgets writes.
+/// Number of the zero register among the general registers: it reads as zero, and writes to it are discarded.
 const ZERO: u8 = 31;
 
-/// One instruction word with its fields.
+/// One instruction word, with access to its fields.
 #[derive(Clone, Copy)]
 struct Word(u32);
 
 impl Word {
-    /// The instruction at the front of `bytes`.
+    /// Reads the instruction word at the front of `bytes`.
     fn from_bytes(bytes: &[u8]) -> Result<Word, DecodeError> {
         let word = bytes.first_chunk::<4>().ok_or(DecodeError::Truncated)?;
         Ok(Word(u32::from_le_bytes(*word)))
     }
 
-    /// Bits `high` down to `low`, both counted in.
+    /// Returns bits `high` to `low`, both inclusive.
     fn bits(self, high: u32, low: u32) -> u32 {
         (self.0 >> low) & (u32::MAX >> (31 - (high - low)))
     }
@@ -53,19 +53,19 @@ impl Word {
         self.0 >> n & 1 == 1
     }
 
-    /// Bits `high` down to `low` as a signed number.
+    /// Returns bits `high` to `low`, both inclusive, as a signed number.
     fn signed(self, high: u32, low: u32) -> i64 {
         let shift = 31 - (high - low);
         i64::from((self.bits(high, low) << shift).cast_signed() >> shift)
     }
 
-    /// The register number in the five bits from `low`.
+    /// Returns the register number in the five bits from `low` up.
     fn reg(self, low: u32) -> u8 {
-        // Five bits fit.
+        // A five-bit number fits.
         self.bits(low + 4, low) as u8
     }
 
-    /// Whether all bits of `mask` are as in `value`.
+    /// Whether the word equals `value` in all bits of `mask`.
     fn is(self, mask: u32, value: u32) -> bool {
         self.0 & mask == value
     }
@@ -111,7 +111,7 @@ pub(crate) fn decode(pc: u64, bytes: &[u8]) -> Result<Instr, DecodeError> {
     let group = word.group();
     let named = name(word);
     let opcode = match (&named, group) {
-        // Its text knows the hints by name.
+        // yaxpeax-arm names the hints in its text only.
         (Some(named), _) if named.opcode == a64::Opcode::HINT => Opcode::new(named),
         (Some(named), _) => Opcode::new(named.opcode),
         (None, Group::Scalable) => Opcode::new("sve"),
@@ -136,7 +136,7 @@ pub(crate) fn decode(pc: u64, bytes: &[u8]) -> Result<Instr, DecodeError> {
     Ok(instr)
 }
 
-/// What an instruction computes, which was decoded to `instr`.
+/// Returns the computation of an instruction; `instr` is its decoded form.
 pub(crate) fn work(instr: &Instr, bytes: &[u8]) -> Option<Work> {
     let word = Word::from_bytes(bytes).ok()?;
     match word.group() {
@@ -146,14 +146,14 @@ pub(crate) fn work(instr: &Instr, bytes: &[u8]) -> Option<Work> {
     }
 }
 
-/// The instruction as yaxpeax-arm sees it.
+/// Decodes the word with yaxpeax-arm; `None` if it does not know the instruction.
 fn name(word: Word) -> Option<Instruction> {
     let named = InstDecoder::default().decode(&mut U8Reader::new(&word.0.to_le_bytes())).ok()?;
-    // Some words without a meaning come back as an instruction of that name.
+    // Some unallocated words come back as an instruction named `Invalid`.
     (named.opcode != a64::Opcode::Invalid).then_some(named)
 }
 
-/// Class, target and implicit registers of the branch group.
+/// Sets class, target and implicit registers of an instruction of the branch group.
 fn branch(word: Word, pc: u64, instr: &mut Instr) {
     let to = |offset: i64| Some(pc.wrapping_add_signed(offset * 4));
     let link = |instr: &mut Instr| instr.writes.insert(Reg(A64_LR));
@@ -176,7 +176,7 @@ fn branch(word: Word, pc: u64, instr: &mut Instr) {
             instr.class = Class::ConditionalJump;
             instr.target = to(word.signed(23, 5));
         }
-        // Branches to registers: bits 24–21 tell which, the same with and without authentication.
+        // Branches to registers: bits 24–21 give the kind, with and without authentication alike.
         0b110 if word.bit(25) => match word.bits(24, 21) {
             0b0000 | 0b1000 => instr.class = Class::IndirectJump,
             0b0001 | 0b1001 => {
@@ -186,7 +186,7 @@ fn branch(word: Word, pc: u64, instr: &mut Instr) {
             0b0010 | 0b0100 | 0b0101 => instr.class = Class::Return,
             _ => {}
         },
-        // Exceptions: svc, or one that no program returns from by itself.
+        // Exceptions: svc, or one that a program does not return from by itself.
         0b110 if !word.bit(24) => {
             instr.class = if word.is(0xffe0_001f, 0xd400_0001) { Class::Syscall } else { Class::Trap };
         }

@@ -1,7 +1,7 @@
-//! What instructions of SVE and SME compute, by the encoding groups of the architecture: no disassembler here names them.
+//! Computations of SVE and SME instructions by the architecture's encoding groups, since no disassembler here names them.
 //!
-//! Widths are those of the vector length, which only the processor's configuration says, but where the destination is a general
-//! register, or one element.
+//! Widths depend on the vector length, which only the processor's configuration gives, except where the destination is a
+//! general register or a single element.
 
 use super::Word;
 use crate::Operation::{self, Add, Divide, Move, Multiply, Other, Shift, Subtract};
@@ -17,22 +17,22 @@ struct Row {
     bytes: Bytes,
 }
 
-/// Bytes of the destination.
+/// Size of the destination.
 #[derive(Clone, Copy)]
 enum Bytes {
-    /// Those of a vector, a predicate or a tile.
+    /// The size of a vector, a predicate or a tile.
     Configured,
-    /// The same wherever it runs.
+    /// This number of bytes on every processor.
     Fixed(u16),
-    /// Those of an element, whose size is in bits 23 and 22.
+    /// The size of an element, given by bits 23 and 22.
     Element,
-    /// Those of a general register that has room for an element.
+    /// The size of the general register that holds an element.
     General,
 }
 
 use Bytes::{Configured, Element, Fixed, General};
 
-/// A group whose upper bits are like `pattern`, in which `x` stands for either and blanks for nothing.
+/// Returns the row of a group whose upper bits are like `pattern`: `x` matches either value, and blanks are ignored.
 const fn row(pattern: &str, operation: Operation, arity: u8) -> Row {
     let (pattern, mut mask, mut value) = (pattern.as_bytes(), 0, 0);
     let (mut at, mut bit) = (0, 32);
@@ -59,7 +59,7 @@ impl Row {
     }
 }
 
-/// The groups, the first match wins. What no row has is memory, or unknown here.
+/// All groups; the first match wins. Instructions that match no row are memory accesses, or unknown here.
 const ROWS: &[Row] = &[
     // Integers, predicated.
     row("00000100 xx0 00000 000", Add, 2),
@@ -243,7 +243,7 @@ const ROWS: &[Row] = &[
     row("11000000 xx 0000", Move, 1),
 ];
 
-/// What an instruction of SVE or SME computes.
+/// Returns the computation of an SVE or SME instruction.
 pub(super) fn of(word: Word) -> Option<Work> {
     let row = ROWS.iter().find(|row| word.is(row.mask, row.value))?;
     let element = 1 << word.bits(23, 22);

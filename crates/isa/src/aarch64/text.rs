@@ -1,11 +1,11 @@
-//! AArch64 as text: yaxpeax-arm's, with branch targets and literals made absolute.
+//! AArch64 disassembly: yaxpeax-arm's text, with branch targets and literals as absolute addresses.
 
 use std::fmt::Write as _;
 
 use super::memory::cache_operation;
 use super::{Group, Word, ZERO, name};
 
-/// Appends the text; false if the bytes are no instruction.
+/// Appends the disassembly; returns false if the bytes are not an instruction.
 pub(crate) fn text(pc: u64, bytes: &[u8], out: &mut String) -> bool {
     let Ok(word) = Word::from_bytes(bytes) else { return false };
     if let Some((name, _)) = cache_operation(word) {
@@ -28,7 +28,7 @@ pub(crate) fn text(pc: u64, bytes: &[u8], out: &mut String) -> bool {
     true
 }
 
-/// Replaces an offset from the pc, which yaxpeax-arm writes `$+0x8` or `$-0x8`, by the address.
+/// Replaces a pc-relative offset, which yaxpeax-arm writes `$+0x8` or `$-0x8`, by the address.
 fn make_absolute(pc: u64, word: Word, start: usize, out: &mut String) {
     let Some(at) = out[start..].find('$').map(|at| start + at) else { return };
     let Some(digits) = out.get(at + 2..).and_then(|rest| rest.strip_prefix("0x")) else { return };

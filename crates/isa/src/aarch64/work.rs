@@ -1,5 +1,5 @@
-//! What an AArch64 instruction computes: operation by name; width, format and sources from yaxpeax-arm's operands. Atomic
-//! updates by their encoding.
+//! Computations of AArch64 instructions: operation by name; width, format and sources from yaxpeax-arm's operands. Atomic
+//! updates are recognized by their encoding.
 
 use yaxpeax_arm::armv8::a64::{Instruction, Operand, SIMDSizeCode, SizeCode};
 
@@ -8,10 +8,10 @@ use super::{Group, Word};
 use crate::work::{Operations, Work, named};
 use crate::{Class, Instr, Operation};
 
-/// The register that reads as zero, as operands name it.
+/// Number of the zero register in yaxpeax-arm's operands.
 const ZERO_REGISTER: u16 = super::ZERO as u16;
 
-/// Operations by the architecture's names.
+/// Operations by patterns of architectural names.
 const OPERATIONS: &Operations = &[
     (Operation::Other, "fmax* fmin* smax* smin* umax* umin* cmtst cmeq cmge cmgt cmhi cmhs cmle cmlt"),
     (
@@ -52,13 +52,14 @@ const OPERATIONS: &Operations = &[
     (Operation::Move, "sqxtun* sxtl* uxtl* fcvt* scvtf ucvtf fjcvtzs movi mvni"),
 ];
 
-/// What an atomic update of memory computes: as `xadd` and `cmpxchg` of x86. A swap computes nothing, as `xchg` with memory.
+/// Returns the computation of an atomic update of memory, as for `xadd` and `cmpxchg` of x86. A swap computes nothing, as
+/// `xchg` with memory.
 pub(super) fn of_atomic(word: Word) -> Option<Work> {
     let work = |operation, is_float, bytes, arity| Some(Work { operation, is_float, bytes, arity });
     let bytes = 1 << word.bits(31, 30);
     let (is_vector, operation) = (word.bit(26), word.bits(14, 12));
     match () {
-        // cas: what stands there, what is expected, what comes.
+        // cas: the value in memory, the expected one and the new one.
         () if word.is(0x3fa0_7c00, 0x08a0_7c00) => work(Operation::Subtract, false, bytes, 3),
         // casp
         () if word.is(0xbfa0_7c00, 0x0820_7c00) => work(Operation::Subtract, false, 8 * bytes, 3),
@@ -66,7 +67,8 @@ pub(super) fn of_atomic(word: Word) -> Option<Work> {
         () if word.is(0xff20_fc00, 0x1920_1000) || word.is(0xff20_fc00, 0x1920_3000) => {
             work(Operation::Other, false, 16, 2)
         }
-        // ldadd, then ldclr, ldeor, ldset, ldsmax, ldsmin, ldumax, ldumin; of floating-point numbers only sums and extremes.
+        // ldadd, then ldclr, ldeor, ldset, ldsmax, ldsmin, ldumax, ldumin. For floating-point numbers there are only sums,
+        // minima and maxima.
         () if word.is(0x3b20_8c00, 0x3820_0000) => match (operation, is_vector) {
             (0, _) => work(Operation::Add, is_vector, bytes, 2),
             (1..4, true) => None,
@@ -76,7 +78,7 @@ pub(super) fn of_atomic(word: Word) -> Option<Work> {
     }
 }
 
-/// What an instruction of these groups computes.
+/// Returns the computation of an instruction of these groups.
 pub(super) fn of(named_as: &Instruction, group: Group, instr: &Instr) -> Option<Work> {
     if instr.class != Class::Other || !matches!(group, Group::Immediate | Group::Register | Group::Vector) {
         return None;
@@ -94,12 +96,12 @@ pub(super) fn of(named_as: &Instruction, group: Group, instr: &Instr) -> Option<
     let keeps = has_destination && !is_lane && keeps_destination(name, immediate);
     let skip = usize::from(has_destination);
     let n_registers = named_as.operands.iter().skip(skip).filter(|operand| is_register(operand)).count();
-    // Positions and lengths of a field are one constant.
-    // A conditional comparison names the flags that it sets otherwise.
+    // Position and length of a bit field count as one constant. The constant of a conditional comparison is the value of the
+    // flags if the condition fails: it is not an operand.
     let is_conditional = matches!(name, "ccmp" | "ccmn" | "fccmp" | "fccmpe") && n_registers == 2;
     let has_constant = !is_conditional && named_as.operands.iter().skip(skip).any(is_constant);
     let count = n_registers + usize::from(has_constant) + usize::from(keeps);
-    // A copy of a register is `orr` with the zero register, that of a vector `orr` with itself.
+    // A copy of a register is `orr` with the zero register; a copy of a vector is `orr` of that vector with itself.
     let is_same = group == Group::Vector && named_as.operands[1] == named_as.operands[2];
     let is_copy =
         name == "orr" && (is_same || matches!(named_as.operands[1], Operand::Register(_, ZERO_REGISTER)));
@@ -112,7 +114,7 @@ pub(super) fn of(named_as: &Instruction, group: Group, instr: &Instr) -> Option<
     })
 }
 
-/// Whether the result is made of floating-point numbers, or the operands are where it is only flags.
+/// Whether the result consists of floating-point numbers, or, if it is only flags, whether the operands do.
 fn is_float(name: &str, first: &Operand, group: Group, has_destination: bool) -> bool {
     let into_general = has_destination
         && matches!(first, Operand::Register(..) | Operand::RegisterOrSP(..) | Operand::RegisterPair(..));
@@ -122,7 +124,7 @@ fn is_float(name: &str, first: &Operand, group: Group, has_destination: bool) ->
     if name == "scvtf" || name == "ucvtf" || name.starts_with("bf") {
         return true;
     }
-    // Conversions to integers, comparisons of elements.
+    // Conversions to integers, and comparisons of elements, whose results are masks.
     let is_integer = matches!(name.as_bytes(), [b'f', b'c', b'v', b't', _, b's' | b'u', ..])
         || matches!(name, "fcmeq" | "fcmge" | "fcmgt" | "fcmle" | "fcmlt" | "facge" | "facgt");
     name.starts_with('f') && !is_integer
@@ -148,7 +150,7 @@ fn is_constant(operand: &Operand) -> bool {
     !is_register(operand) && !matches!(operand, Operand::Nothing | Operand::ConditionCode(_))
 }
 
-/// Bytes of an operand: those of one element where a lane is named, of the vector where all are.
+/// Returns the bytes of an operand: of one element if a lane is named, otherwise of the whole vector.
 fn bytes(operand: &Operand) -> u16 {
     let general = |size: SizeCode| match size {
         SizeCode::W => 4,

@@ -1,9 +1,9 @@
-//! Which categories an x86 instruction has, so that counts agree with DynamoRIO's.
+//! Categories of x86 instructions, chosen so that counts agree with DynamoRIO's.
 //!
-//! DynamoRIO gives every operation a base set and then looks at the operands: reading memory adds *load*, writing
-//! it adds *store*, and either takes *move* away. The base sets are facts of that program (its commit
-//! 05e316505beb), odd ones included: `movsxd` counts as vector work and `sbb` was never looked at. Here they are
-//! rules over mnemonics, first match wins. Operations that DynamoRIO does not know get what their neighbours have.
+//! DynamoRIO gives every operation a base set and then looks at the operands: reading memory adds *load*, writing memory
+//! adds *store*, and either removes *move*. The base sets are those of its commit 05e316505beb, with their oddities:
+//! `movsxd` counts as vector work and `sbb` has no category. Here they are rules over mnemonics; the first match wins.
+//! Operations that DynamoRIO does not know get the categories of similar ones.
 
 use iced_x86::{Instruction, Mnemonic};
 
@@ -21,10 +21,10 @@ const OTHER: Categories = Categories::OTHER;
 const LOAD: Categories = Categories::LOAD;
 const STORE: Categories = Categories::STORE;
 
-/// Patterns of mnemonics and the base set of those that match: `*` stands for any characters, `?` for one.
+/// Patterns of mnemonics and the base set of the mnemonics that match: `*` stands for any characters, `?` for one.
 type Rule = (&'static str, Categories);
 
-/// Everything that works on general registers, or on none.
+/// Operations on general registers, or on none.
 const SCALAR: &[Rule] = &[
     (
         "aadd aand aor axor adc adcx add and cmp dec div idiv imul inc lea mul neg not or rcl rcr rol ror sa? shl shr sub test xor",
@@ -53,7 +53,7 @@ const SCALAR: &[Rule] = &[
     ("movnti", SIMD.with(STORE)),
 ];
 
-/// The x87 unit.
+/// Operations of the x87 unit.
 const X87: &[Rule] = &[
     ("fbld", FP.with(Categories::CONVERT).with(LOAD)),
     ("fbstp fist*", FP.with(Categories::CONVERT).with(STORE)),
@@ -67,17 +67,17 @@ const X87: &[Rule] = &[
     ("f*", FP.with(MATH)),
 ];
 
-/// Conversions between numbers, from memory into a general register included. Those of AVX-512 count as plain
-/// vector work.
+/// Conversions between numbers, including those from memory into a general register. Those of AVX-512 count as plain vector
+/// work.
 const CONVERSIONS: &[Rule] =
     &[("vcvt*u* vcvt*qq*", SIMD), ("cvt* vcvt*", FP.with(Categories::CONVERT).with(SIMD))];
 
-/// Vector operations without a class of their own: mostly additions of AMD and of AVX-512.
+/// Vector operations that have no category in DynamoRIO: mostly extensions by AMD and AVX-512.
 const UNREVIEWED: &[Rule] = &[
     ("extrq k* pavgusb pf* pi2f? pmulhrw pswapd sha1msg? sha1rnds4 sha256*", NONE),
     ("packusdw pcmpgtq pmovzx* vpmovzx* pmuldq vpmuldq vpmuludq vpmullq vpack* vpcmpgt? vmovntdq", NONE),
     ("vbroadcasti128 vextracti128 vinserti128 vperm2i128 vcvtne* vdpbf16ps vfixupimms?", NONE),
-    // Four-operand multiply-add, other than the three-operand kind with its order in digits.
+    // Multiply-add with four operands, as opposed to the form with three, whose names hold the order in digits.
     (
         "vfmaddp? vfmadds? vfmaddsubp? vfmsubaddp? vfmsubp? vfmsubs? vfnmaddp? vfnmadds? vfnmsubp? vfnmsubs?",
         NONE,
@@ -105,7 +105,7 @@ const VECTOR: &[Rule] = &[
     ("mov?p? vmov?p? movs? vmovs? movddup movs?dup vmovddup vmovs?dup movntp? vmovntp? vmaskmovp?", FP_MOVE),
     ("movhlps movlhps vmovhlps vmovlhps movsh vmovsh", FP_MOVE),
     ("shufp? unpckhp? unpcklp? vpermilp? vshufp? vunpckhp? vunpcklp?", FP_MOVE),
-    // The scalar forms with three operands, and some packed ones, lost their vector bit.
+    // In DynamoRIO the scalar forms with three operands, and some packed ones, lack the category of vector work.
     (
         "vaddp? vadds? vandnp? vcmpp? vcmps? vdivs? vmaxpd vmaxs? vmins? vmulp? vmuls? vorp? vrcpss",
         FP.with(MATH),
@@ -114,7 +114,7 @@ const VECTOR: &[Rule] = &[
         "round?? vrounds? vrsqrtss vsqrts? vsubps vsubs? vxorp? vfmadd???s? vfmsub???s? vfnmadd???s? vfnmsub???s?",
         FP.with(MATH),
     ),
-    // AVX-512 float work, before the older names that look alike.
+    // Floating-point work of AVX-512, before the older names that look alike.
     ("vblendmp? vcompressp? vexp2p? vexpandp? vfixupimm* vfpclass* vgather* vgetexp* vgetmant*", SIMD),
     (
         "vpermi2p? vpermp? vrangep? vrcp14* vrcp28* vreducep? vrndscalep? vrsqrt14* vrsqrt28* vscalefp? vscatter*",
@@ -130,7 +130,7 @@ const VECTOR: &[Rule] = &[
         FP_MATH,
     ),
     ("vminp? vmovmskp? vrcpp? vroundp? vrsqrtp? vsqrtp? vsubp? vtestp? vucomis?", FP_MATH),
-    // Half precision, unknown to DynamoRIO, as single precision.
+    // Half precision, which DynamoRIO does not know, counts as single precision does.
     ("vfpclass?h vgetexp?h vgetmant?h vscalef?h", SIMD),
     ("vf*c?h v*ph v*sh", FP_MATH),
     ("*", SIMD),
@@ -139,7 +139,7 @@ const VECTOR: &[Rule] = &[
 const FP_MOVE: Categories = FP.with(MOVE).with(SIMD);
 const FP_MATH: Categories = FP.with(MATH).with(SIMD);
 
-/// Base sets found so far, by mnemonic and by whether vector registers take part (`movsd` is two operations).
+/// Base sets found so far, by mnemonic and by whether vector registers are used (`movsd` is two operations).
 pub(crate) struct Bases(Vec<[Option<Categories>; 2]>);
 
 impl Bases {
@@ -147,7 +147,7 @@ impl Bases {
         Bases(vec![[None; 2]; Mnemonic::values().len()])
     }
 
-    /// The base set of `code`, whose registers are already in `instr`.
+    /// Returns the base set of `code`, whose registers are already in `instr`.
     pub(crate) fn get(&mut self, code: &Instruction, instr: &Instr) -> Categories {
         let vector = (X86_MM..X86_CR).filter(|reg| !(X86_ST..X86_K).contains(reg)).map(Reg);
         let vector = vector.into_iter().any(|reg| instr.reads.contains(reg) || instr.writes.contains(reg));
@@ -159,7 +159,7 @@ impl Bases {
     }
 }
 
-/// The base set of the operation named `name`, which works on vector registers or does not.
+/// Returns the base set of the operation named `name`; `vector` tells whether it works on vector registers.
 fn base(name: &str, vector: bool) -> Categories {
     let rules = match vector {
         _ if (name.starts_with('f') && !name.starts_with("fxs") && !name.starts_with("fxr"))
@@ -174,16 +174,17 @@ fn base(name: &str, vector: bool) -> Categories {
     rules.iter().copied().flatten().find(matches).map_or(NONE, |&(_, categories)| categories)
 }
 
-/// The categories of `code`, whose memory operands are already in `instr`, from the base set of its operation.
+/// Returns the categories of `code`, whose memory operands are already in `instr`, from the base set of its operation.
 pub(crate) fn of(code: &Instruction, instr: &Instr, base: Categories) -> Categories {
-    // These name an address and leave it alone; to DynamoRIO, instructions that prefetch code are hints that do nothing.
+    // These have a memory operand but do not access it. DynamoRIO treats instructions that prefetch code as hints without
+    // effect.
     if matches!(
         code.mnemonic(),
         Mnemonic::Lea | Mnemonic::Nop | Mnemonic::Prefetchit0 | Mnemonic::Prefetchit1
     ) {
         return base;
     }
-    // A hint names memory as a source.
+    // A hint has memory as a source operand.
     let hint = instr.mems().iter().any(|mem| matches!(mem.access, Access::Prefetch | Access::Flush));
     let mut categories = base;
     if instr.reads_memory() || hint {

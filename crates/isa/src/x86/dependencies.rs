@@ -1,7 +1,7 @@
-//! An x86 instruction in the terms of REGDEPS: which registers its operands name, and how large its sources are.
+//! Registers and source sizes of an x86 instruction in the terms of REGDEPS.
 //!
-//! Dependencies here are those of the operands as the instruction set lists them, not those of the result: `xor` of a
-//! register with itself reads it, and a conditional move does not read its destination. So DynamoRIO has it.
+//! As in DynamoRIO, dependencies are those of the operands as the instruction set lists them, not those of the result: `xor`
+//! of a register with itself reads it, and a conditional move does not read its destination.
 
 use iced_x86::{
     Code, EncodingKind, Instruction, InstructionInfo, MemorySize, Mnemonic, OpAccess, OpKind, Register,
@@ -9,7 +9,7 @@ use iced_x86::{
 
 use crate::regdeps::Operands;
 
-/// Where the groups of registers begin.
+/// First number of each group of registers.
 const GENERAL: u8 = 2;
 const MMX: u8 = 18;
 const STACK: u8 = 26;
@@ -20,8 +20,8 @@ const VECTOR: u8 = 72;
 const MASK: u8 = 104;
 const BOUND: u8 = 112;
 
-/// What the operands name. `unmasked` is what would happen to the first operand without a mask: elements that a mask
-/// keeps do not make a destination a source.
+/// Returns the registers and sizes of the operands. `unmasked` is the access to the first operand without a mask, since a
+/// destination does not become a source through elements that a mask keeps.
 pub(super) fn operands(code: &Instruction, unmasked: OpAccess, info: &InstructionInfo) -> Operands {
     let mut operands = Operands::default();
     let mnemonic = code.mnemonic();
@@ -33,7 +33,7 @@ pub(super) fn operands(code: &Instruction, unmasked: OpAccess, info: &Instructio
         && (code.has_rep_prefix() || code.has_repne_prefix())
         && code.rflags_modified() & super::ARITHMETIC != 0
     {
-        // Each iteration but the first depends on the comparison before it.
+        // Every iteration except the first depends on the preceding comparison.
         operands.read_flags();
     }
     let n_operands = code.op_count();
@@ -50,7 +50,8 @@ pub(super) fn operands(code: &Instruction, unmasked: OpAccess, info: &Instructio
                 let register = code.op_register(i);
                 explicit[i as usize % explicit.len()] = register;
                 if access == OpAccess::None || is_same && i == 0 && writes && is_idiom(mnemonic) {
-                    // iced knows that the result does not depend on it, or that nothing happens.
+                    // iced treats the operand as unused, because the result does not depend on it or the instruction has no
+                    // effect.
                     reads = true;
                 }
                 if i == 0 && keeps_destination(code) {
@@ -87,18 +88,18 @@ pub(super) fn operands(code: &Instruction, unmasked: OpAccess, info: &Instructio
         }
     }
     if code.encoding() == EncodingKind::EVEX && code.op_mask() == Register::None && takes_mask(mnemonic) {
-        // Without a mask the first of them is named, which is none.
+        // Without a mask, DynamoRIO lists the first mask register, which stands for no mask.
         operands.read(Some(MASK), 0);
     }
     if mnemonic == Mnemonic::Leave {
-        // The stack pointer is taken from the frame pointer; the operands name it all the same.
+        // The stack pointer is copied from the frame pointer, but the operands also list its old value.
         operands.read(number(Register::RSP), 8);
     }
     if matches!(mnemonic, Mnemonic::Vzeroupper | Mnemonic::Vzeroall) {
         return operands;
     }
     if code.is_string_instruction() {
-        // The memory operands name their segments, whatever these mean.
+        // The memory operands list their segments, even where these have no effect.
         for i in 0..n_operands {
             match code.op_kind(i) {
                 OpKind::MemoryESDI | OpKind::MemoryESEDI | OpKind::MemoryESRDI => {
@@ -116,14 +117,14 @@ pub(super) fn operands(code: &Instruction, unmasked: OpAccess, info: &Instructio
         let register = used.register();
         let full = register.full_register();
         if register.is_segment_register() && !matches!(register, Register::FS | Register::GS) {
-            // In 32-bit code every access has one, which its operand does not name.
+            // In 32-bit code every access has a segment, which its operand does not list.
             continue;
         }
         let (mut reads, writes) = directions(used.access());
         if explicit.iter().any(|named| *named != Register::None && named.full_register() == full)
             && !is_stack(full)
         {
-            // Its operand tells whether it is read. What is written, though only read as an operand, is written besides.
+            // The explicit operand decides whether the register is read. An implicit write counts in addition.
             reads = false;
         }
         let is_address =
@@ -132,7 +133,7 @@ pub(super) fn operands(code: &Instruction, unmasked: OpAccess, info: &Instructio
             let is_address = is_address || register.is_segment_register();
             let bytes = match mnemonic {
                 _ if is_address => 0,
-                // DynamoRIO lists the source of `cwde`, with which this shares a row.
+                // `cdqe` shares a row of DynamoRIO's table with `cwde`, and the row lists the source of `cwde`.
                 Mnemonic::Cdqe => 2,
                 _ => register.size(),
             };
@@ -150,8 +151,8 @@ pub(super) fn operands(code: &Instruction, unmasked: OpAccess, info: &Instructio
     operands
 }
 
-/// The registers of the x87 stack that an operation uses without naming them. Names count from the top, so that equal
-/// ones are the same place only until something is pushed or popped; DynamoRIO leaves it at that.
+/// Adds the registers of the x87 stack that an operation uses without naming them. Register names count from the top of the
+/// stack, so that equal names mean the same register only until a push or pop. DynamoRIO ignores this.
 fn floating_stack(code: &Instruction, operands: &mut Operands) {
     use Mnemonic::*;
     const NONE: &[u8] = &[];
@@ -159,7 +160,7 @@ fn floating_stack(code: &Instruction, operands: &mut Operands) {
     let (reads, writes) = match code.mnemonic() {
         Fld | Fild | Fbld | Fld1 | Fldl2t | Fldl2e | Fldpi | Fldlg2 | Fldln2 | Fldz => (NONE, top),
         Fst | Fstp | Fist | Fistp | Fisttp | Fbstp | Ftst | Fxam => (top, NONE),
-        // With registers they name all they use.
+        // Their forms with registers name all registers that they use.
         Fcom | Fcomp | Ficom | Ficomp if code.op0_kind() == OpKind::Memory => (top, NONE),
         Fadd | Fmul | Fsub | Fsubr | Fdiv | Fdivr | Fiadd | Fimul | Fisub | Fisubr | Fidiv | Fidivr
             if code.op0_kind() == OpKind::Memory =>
@@ -186,7 +187,8 @@ fn is_idiom(mnemonic: Mnemonic) -> bool {
     matches!(mnemonic, Xor | Sub | Sbb | Pxor | Xorps | Xorpd | Vpxor | Vxorps | Vxorpd)
 }
 
-/// Operations that keep a part of their destination, or all of it on a condition, which DynamoRIO does not call reading.
+/// Whether an operation keeps part of its destination, or all of it if a condition fails, while DynamoRIO does not list the
+/// destination as read.
 fn keeps_destination(code: &Instruction) -> bool {
     use Mnemonic::{Movhlps, Movhpd, Movhps, Movlhps, Movlpd, Movlps, Vpternlogd};
     let mnemonic = code.mnemonic();
@@ -198,8 +200,8 @@ fn keeps_destination(code: &Instruction) -> bool {
     name.starts_with("Cmov") || name.starts_with("Cvtsi2s") || is_gather()
 }
 
-/// The register that the last byte of a hint names, which processors without its meaning take for a no-op's operand, as
-/// DynamoRIO does.
+/// Returns the register in the last byte of a hint. Processors that do not know the hint, and DynamoRIO, take that register
+/// as the operand of a no-op.
 fn hinted(mnemonic: Mnemonic) -> Option<Register> {
     match mnemonic {
         Mnemonic::Endbr64 => Some(Register::EDX),
@@ -208,7 +210,7 @@ fn hinted(mnemonic: Mnemonic) -> Option<Register> {
     }
 }
 
-/// Those of the new encoding that move single elements take no mask.
+/// Whether an EVEX instruction takes a mask: those that move single elements do not.
 fn takes_mask(mnemonic: Mnemonic) -> bool {
     use Mnemonic::{Vmovd, Vmovq, Vpextrb, Vpextrd, Vpextrq, Vpextrw, Vpinsrb, Vpinsrd, Vpinsrq, Vpinsrw};
     !matches!(
@@ -219,16 +221,16 @@ fn takes_mask(mnemonic: Mnemonic) -> bool {
 
 /// Bytes of a memory operand.
 fn memory_bytes(code: &Instruction) -> usize {
-    // A no-op's operand has a size in the tables, which no prefix changes.
+    // In DynamoRIO's tables the operand of a no-op has a fixed size, whatever its prefixes.
     if code.mnemonic() == Mnemonic::Nop { 4 } else { code.memory_size().size() }
 }
 
-/// Bytes of a register that are a source: of a vector register, a scalar operation takes the lowest element.
+/// Returns the bytes of a register that are a source. A scalar operation takes only the lowest element of a vector register.
 fn register_bytes(code: &Instruction, register: Register) -> usize {
     use Mnemonic::{Movd, Movq, Pextrq, Pinsrq, Vmovd, Vmovq, Vpbroadcastb, Vpbroadcastw, Vpextrq, Vpinsrq};
     let to_general = matches!(code.code(), Code::Movq_rm64_xmm | Code::EVEX_Vmovq_rm64_xmm);
     match code.mnemonic() {
-        // So DynamoRIO has it, whose table has one row for both widths.
+        // DynamoRIO's table has one row for both widths.
         Movq | Vmovq if to_general => 4,
         Vpbroadcastb | Vpbroadcastw if register.is_gpr() => 8,
         Movd | Vmovd if register.is_xmm() => 4,
@@ -238,7 +240,7 @@ fn register_bytes(code: &Instruction, register: Register) -> usize {
     }
 }
 
-/// Bytes of the element that a scalar operation on floating-point numbers takes, told by its name.
+/// Returns the bytes of the element that a scalar floating-point operation takes, from its name.
 fn scalar_bytes(mnemonic: Mnemonic) -> Option<usize> {
     let name = format!("{mnemonic:?}").to_ascii_lowercase();
     let bare = name.strip_prefix('v').unwrap_or(&name);
@@ -259,7 +261,7 @@ fn directions(access: OpAccess) -> (bool, bool) {
     }
 }
 
-/// The number of a register's container; `None` for what has none.
+/// Returns the REGDEPS number of the register that contains this one; `None` if it has none.
 fn number(register: Register) -> Option<u8> {
     let number = register.number() as u8; // Below 32 in each group.
     match register {

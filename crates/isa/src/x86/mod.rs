@@ -1,7 +1,7 @@
-//! x86, 32 and 64 bits: iced-x86's model of an instruction in our words.
+//! x86, 32 and 64 bits: translates iced-x86's model of an instruction into that of this crate.
 //!
-//! iced knows which registers, flags and memory an instruction touches, implicit ones included; this file only
-//! translates. What categories an instruction has is decided next door, in `categories`.
+//! iced knows the registers, flags and memory that an instruction touches, including implicit ones; this file only
+//! translates. Categories are assigned in `categories`.
 
 mod categories;
 mod dependencies;
@@ -21,14 +21,14 @@ use crate::registers::{
 };
 use crate::{Access, Class, DecodeError, Instr, Mem, Opcode, Reg, Syntax, Work};
 
-/// The flags that arithmetic sets and branches read.
+/// The flags that arithmetic sets and conditional branches read.
 const ARITHMETIC: u32 =
     RflagsBits::CF | RflagsBits::PF | RflagsBits::AF | RflagsBits::ZF | RflagsBits::SF | RflagsBits::OF;
 
 /// Bytes of the longest instruction.
 const MAX_LEN: usize = 15;
 
-/// Column of the first operand, as GNU objdump pads mnemonics.
+/// Column of the first operand, to which GNU objdump pads mnemonics.
 const OPERAND_COLUMN: u32 = 7;
 
 /// A decoder for one width and one syntax.
@@ -41,7 +41,7 @@ pub(crate) struct X86 {
 }
 
 impl X86 {
-    /// `bits` is 32 or 64.
+    /// Returns a decoder; `bits` is 32 or 64.
     pub(crate) fn new(bits: u32, syntax: Syntax) -> X86 {
         X86 {
             bits,
@@ -58,7 +58,7 @@ impl X86 {
         let mut instr = Instr::new(code.len() as u8, Opcode::new(format_args!("{:?}", code.mnemonic())));
         instr.class = class(&code);
         instr.target = target(&code);
-        // A system call saves and restores all flags, which is no dependency.
+        // A system call saves and restores all flags, which does not count as a dependency.
         let flags = if instr.class == Class::Syscall { 0 } else { ARITHMETIC };
         instr.reads_flags = code.rflags_read() & flags != 0;
         instr.writes_flags = code.rflags_modified() & flags != 0;
@@ -92,13 +92,13 @@ impl X86 {
         Ok(instr)
     }
 
-    /// What an instruction computes, which was decoded to `instr`.
+    /// Returns the computation of an instruction; `instr` is its decoded form.
     pub(crate) fn work(&mut self, instr: &Instr, pc: u64, bytes: &[u8]) -> Option<Work> {
         let code = self.instruction(pc, bytes).ok()?;
         work::of(&code, instr, self.info.info(&code), &mut self.known)
     }
 
-    /// Appends the text; false if the bytes are no instruction.
+    /// Appends the disassembly; returns false if the bytes are not an instruction.
     pub(crate) fn text(&mut self, pc: u64, bytes: &[u8], out: &mut String) -> bool {
         let Ok(code) = self.instruction(pc, bytes) else { return false };
         // iced's formatters cannot move between threads, so they are made where they are used.
@@ -109,7 +109,7 @@ impl X86 {
         true
     }
 
-    /// The instruction in the terms of REGDEPS.
+    /// Returns the registers and sizes of the operands in the terms of REGDEPS.
     pub(crate) fn operands(&mut self, pc: u64, bytes: &[u8]) -> Result<Operands, DecodeError> {
         let code = self.instruction(pc, bytes)?;
         let mut bare = code;
@@ -127,7 +127,7 @@ impl X86 {
         match decode(bytes) {
             (code, DecoderError::None) => Ok(code),
             (_, DecoderError::NoMoreBytes) => {
-                // iced reads on before it refuses an operation: see whether more bytes could have helped.
+                // iced reads further bytes before it rejects an operation, so check whether more bytes could have helped.
                 let mut padded = [0; MAX_LEN];
                 padded.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
                 match decode(&padded).1 {
@@ -142,12 +142,12 @@ impl X86 {
 
 fn write(mut formatter: impl Formatter, code: &Instruction, out: &mut String) {
     like_objdump(formatter.options_mut());
-    // What the encoding holds is shown, even a scale of one and a displacement of zero.
+    // Show everything that is encoded, even a scale of one and a displacement of zero.
     formatter.options_mut().set_always_show_scale(code.memory_index() != Register::None);
     formatter.options_mut().set_show_zero_displacements(code.memory_displ_size() != 0);
     let start = out.len();
     formatter.format(code, out);
-    // Operations on the stack have one width in 64-bit code, so objdump stopped naming it.
+    // Stack operations have only one width in 64-bit code, so current objdump prints no suffix.
     for (long, short) in [("callq ", "call  "), ("jmpq ", "jmp  "), ("pushq ", "push  "), ("popq ", "pop  ")]
     {
         if out[start..].starts_with(long) {
@@ -160,7 +160,7 @@ fn write(mut formatter: impl Formatter, code: &Instruction, out: &mut String) {
     }
 }
 
-/// Numbers as `0x1f`, targets absolute, mnemonics padded.
+/// Sets numbers as `0x1f`, absolute targets and padded mnemonics.
 fn like_objdump(options: &mut FormatterOptions) {
     options.set_first_operand_char_index(OPERAND_COLUMN);
     options.set_hex_prefix("0x");
@@ -191,12 +191,12 @@ fn class(code: &Instruction) -> Class {
         FlowControl::Return => Class::Return,
         FlowControl::Call if code.is_call_near() || code.is_call_far() => Class::DirectCall,
         FlowControl::IndirectCall => Class::IndirectCall,
-        // Calls into a hypervisor come back like a trap.
+        // Hypervisor calls return in the same way as traps.
         FlowControl::Call | FlowControl::Interrupt | FlowControl::Exception => Class::Trap,
     }
 }
 
-/// The place in the encoding that a direct branch goes to. Far pointers carry a segment: no flat address.
+/// Returns the target in the encoding of a direct branch. Far pointers carry a segment, so they have no flat address.
 fn target(code: &Instruction) -> Option<u64> {
     match code.op0_kind() {
         OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64 if code.op_count() > 0 => {
@@ -206,7 +206,7 @@ fn target(code: &Instruction) -> Option<u64> {
     }
 }
 
-/// Whether the access reads, and whether it writes.
+/// Returns whether the access reads, and whether it writes.
 fn directions(access: OpAccess) -> (bool, bool) {
     match access {
         OpAccess::None | OpAccess::NoMemAccess => (false, false),
@@ -218,13 +218,14 @@ fn directions(access: OpAccess) -> (bool, bool) {
 
 fn memory(code: &Instruction, used: &UsedMemory, bits: u32) -> Mem {
     let access = match directions(used.access()) {
-        // These also look at the header of the area they write. QUIRK: DynamoRIO calls them plain writes.
+        // These also read the header of the area that they write. QUIRK: DynamoRIO treats them as plain writes.
         (true, true) if saves_state(code.mnemonic()) => Access::Write,
         (true, true) => Access::ReadWrite,
         (false, true) => Access::Write,
         _ => Access::Read,
     };
-    // Of a repeated operation iced leaves the size open, because the count is; ours is that of one iteration.
+    // For a repeated operation iced leaves the size open, as it does not know the count; this crate gives the size of one
+    // iteration.
     let bytes = match used.memory_size().size() {
         0 if code.is_string_instruction() => code.memory_size().size(),
         bytes => bytes,
@@ -241,18 +242,18 @@ fn memory(code: &Instruction, used: &UsedMemory, bits: u32) -> Mem {
     }
 }
 
-/// A displacement as a signed number. iced keeps it in as many bits as addresses have; alone it is an address.
+/// Returns a displacement as a signed number. iced stores it with the width of an address; without a base it is an address.
 fn displacement(stored: u64, relative: bool, bits: u32) -> i64 {
     if relative && bits == 32 { i64::from((stored as u32).cast_signed()) } else { stored.cast_signed() }
 }
 
-/// The family that writes an extended-state area.
+/// Whether the instruction belongs to the family that writes an extended-state area.
 fn saves_state(mnemonic: Mnemonic) -> bool {
     use Mnemonic::{Xsave, Xsave64, Xsavec, Xsavec64, Xsaveopt, Xsaveopt64, Xsaves, Xsaves64};
     matches!(mnemonic, Xsave | Xsave64 | Xsavec | Xsavec64 | Xsaveopt | Xsaveopt64 | Xsaves | Xsaves64)
 }
 
-/// In 64-bit code only `fs` and `gs` have a base.
+/// Returns the segment register if its base matters; in 64-bit code only `fs` and `gs` have a base.
 fn meaningful_segment(segment: Register, bits: u32) -> Option<Reg> {
     match segment {
         Register::FS | Register::GS => register(segment),
@@ -261,7 +262,7 @@ fn meaningful_segment(segment: Register, bits: u32) -> Option<Reg> {
     }
 }
 
-/// Operations that name a cache line instead of data.
+/// Returns the access of operations that name a cache line instead of data; `None` for all others.
 fn hint(mnemonic: Mnemonic) -> Option<Access> {
     match mnemonic {
         Mnemonic::Prefetch
@@ -278,7 +279,7 @@ fn hint(mnemonic: Mnemonic) -> Option<Access> {
     }
 }
 
-/// The memory operand of a hint, which iced does not count as memory used.
+/// Returns the memory operand of a hint, which iced does not count as memory used.
 fn hinted(code: &Instruction, access: Access, bits: u32) -> Mem {
     // For pc-relative operands iced gives the absolute address as displacement.
     let base = if code.is_ip_rel_memory_operand() { None } else { register(code.memory_base()) };
@@ -294,7 +295,7 @@ fn hinted(code: &Instruction, access: Access, bits: u32) -> Mem {
     }
 }
 
-/// Our number for a register's container.
+/// Returns this crate's number for the register that contains this one.
 fn register(register: Register) -> Option<Reg> {
     // The numbers of each class are below 32.
     let number = register.number() as u8;

@@ -1,6 +1,6 @@
-//! What an x86 instruction computes: operation by mnemonic; widths, formats and sources from iced's operands.
+//! Computations of x86 instructions: operation by mnemonic; widths, formats and sources from iced's operands.
 //!
-//! The categories are DynamoRIO's and have gaps (`sbb`, vector multiplications); this file has a table of its own.
+//! The categories are DynamoRIO's and have gaps (`sbb`, vector multiplications), so this file has tables of its own.
 
 use iced_x86::{Code, Instruction, InstructionInfo, MemorySize, OpAccess, OpKind, Register};
 
@@ -24,7 +24,7 @@ const SCALAR: &Operations = &[
     (Operation::Other, "lzcnt tzcnt popcnt pdep pext set? set?? set???"),
 ];
 
-/// The x87 unit.
+/// Operations of the x87 unit.
 const X87: &Operations = &[
     (Operation::Other, "fld1 fldl2? fldpi fldlg2 fldln2 fldz"),
     (Operation::Add, "fadd* fiadd"),
@@ -38,9 +38,9 @@ const X87: &Operations = &[
     ),
 ];
 
-/// Vector operations, without the `v` of AVX. Those that no pattern names are of another kind.
+/// Vector operations, without the `v` of AVX. Those that match no pattern are [`Operation::Other`].
 const VECTOR: &Operations = &[
-    // Comparisons for equality and order keep no difference.
+    // Comparisons for equality and order produce no difference.
     (Operation::Other, "pcmp* pmin* pmax* psadbw pavg* psign* pmovmskb popcnt*"),
     (Operation::Subtract, "sub?? fmsubadd* psub* phsub* hsub?? cmp?? comis? ucomis?"),
     (Operation::Multiply, "mul?? pmul* pmadd* fmadd* fmsub* fnmadd* fnmsub* pclmul* dp?? pdp* pmac*"),
@@ -61,13 +61,14 @@ const VECTOR: &Operations = &[
     (Operation::Shift, "kshift*"),
 ];
 
-/// What the tables say, by the code of an instruction: its encoding with the kinds of its operands.
+/// Operations looked up in the tables so far, by iced's code, which identifies an encoding together with the kinds of its
+/// operands.
 ///
 /// PERF: names are compared once for each code, not for each instruction.
 #[derive(Debug, Default)]
 pub(super) struct Known(HashMap<Code, Option<Named>>);
 
-/// What a name computes.
+/// The operation and unit that a mnemonic stands for.
 #[derive(Clone, Copy, Debug)]
 struct Named {
     operation: Operation,
@@ -77,7 +78,7 @@ struct Named {
 
 impl Named {
     fn of(code: &Instruction, whole: &str) -> Option<Named> {
-        // Segments and what controls the processor are its state.
+        // Instructions on segment, control and debug registers manage the processor's state.
         if registers(code).any(|register| {
             register.is_segment_register() || register.is_cr() || register.is_dr() || register.is_tr()
         }) {
@@ -95,12 +96,12 @@ impl Named {
     }
 }
 
-/// A name without the letter that most vector instructions begin with.
+/// Returns a mnemonic without the `v` that most vector instructions begin with.
 fn short(whole: &str, is_vector: bool) -> &str {
     if is_vector { whole.strip_prefix('v').unwrap_or(whole) } else { whole }
 }
 
-/// What `code` computes; its class and memory operands are already in `instr`.
+/// Returns the computation of `code`, whose class and memory operands are already in `instr`.
 pub(super) fn of(
     code: &Instruction,
     instr: &Instr,
@@ -115,7 +116,7 @@ pub(super) fn of(
     let Named { operation, is_x87, is_vector } =
         (*known.0.entry(code.code()).or_insert_with(|| Named::of(code, whole)))?;
     let name = short(whole, is_vector);
-    // A move with memory is a load or a store, unless it changes what it moves.
+    // A move to or from memory is a load or store, unless it changes the value.
     let has_memory = instr.reads_memory() || instr.writes_memory();
     if operation == Operation::Move && has_memory && !changes(name) {
         return None;
@@ -129,26 +130,26 @@ fn registers(code: &Instruction) -> impl Iterator<Item = Register> + '_ {
     (0..code.op_count()).filter(|i| code.op_kind(*i) == OpKind::Register).map(|i| code.op_register(i))
 }
 
-/// Whether a vector or mask register is named.
+/// Whether an operand is a vector, mask or tile register.
 fn has_vector(code: &Instruction) -> bool {
     registers(code).any(|register| {
         register.is_vector_register() || register.is_mm() || register.is_k() || register.is_tmm()
     })
 }
 
-/// Vector instructions without a result that depends on values, or that only move data from and to many places.
+/// Whether a vector instruction has no result that depends on values, or only gathers or scatters data.
 fn computes_nothing(name: &str) -> bool {
     const NONE: &[&str] =
         &["zero", "emms", "femms", "gather", "scatter", "pgather", "pscatter", "tile", "ld", "st"];
     NONE.iter().any(|none| name.starts_with(none))
 }
 
-/// Whether a move changes values: conversions, and permutations of elements with others from memory.
+/// Whether a move changes values: conversions, and permutations that combine elements with others from memory.
 fn changes(name: &str) -> bool {
     const PLAIN: &[&str] =
         &["mov", "lddqu", "broadcast", "pbroadcast", "extract", "pextr", "maskmov", "kmov"];
     const WIDER: &[&str] = &["movzx", "movsx", "movbe"];
-    // `fld` and its like convert between the format of memory and that of the registers, as any load does.
+    // `fld` and similar ones convert between the formats of memory and registers, as any load does.
     WIDER.iter().any(|wider| name.starts_with(wider))
         || !name.starts_with('f')
             && !PLAIN.iter().any(|plain| name.starts_with(plain))
@@ -156,12 +157,12 @@ fn changes(name: &str) -> bool {
             && !name.starts_with("cmov")
 }
 
-/// Bytes of the x87 unit's registers, whatever the size of a number in memory.
+/// Bytes of an x87 register, whatever the size of a number in memory.
 const X87_BYTES: u16 = 10;
 
-/// Whether one element is computed, of this many bytes: `addsd`, `vfmadd213ss`, `cvtsi2sd`.
+/// Returns the bytes of the element if only one is computed: `addsd`, `vfmadd213ss`, `cvtsi2sd`.
 fn scalar_float(code: &Instruction, name: &str) -> Option<u16> {
-    // A complex number of two halves.
+    // A complex number of two half-precision numbers.
     if name.ends_with("csh") {
         return Some(4);
     }
@@ -187,7 +188,7 @@ fn is_float_size(size: MemorySize) -> bool {
     is_one || matches!(size.element_type(), Packed32_Float16 | Packed32_BFloat16)
 }
 
-/// Whether the result of a vector operation is made of floating-point numbers.
+/// Whether the result of a vector operation consists of floating-point numbers.
 fn is_float(code: &Instruction, name: &str) -> bool {
     const INTEGERS: &[&str] = &["si", "usi", "dq", "udq", "pi", "qq", "uqq", "w", "uw"];
     if let Some(kinds) = name.strip_prefix("cvt") {
@@ -197,17 +198,17 @@ fn is_float(code: &Instruction, name: &str) -> bool {
     let into_general =
         code.op_count() > 0 && code.op_kind(0) == OpKind::Register && code.op0_register().is_gpr();
     let into_mask = code.op_count() > 0 && code.op_kind(0) == OpKind::Register && code.op0_register().is_k();
-    // Only words and masks come out.
+    // These results are integers and masks.
     if into_general || into_mask {
         return false;
     }
-    // Permutations of floating-point numbers begin like operations of integers.
+    // The names of floating-point permutations begin like those of integer operations.
     let is_permutation = name.starts_with("perm");
     if (name.starts_with('p') && !is_permutation) || name.starts_with('k') {
         return false;
     }
     match code.memory_size() {
-        // It has no form with memory.
+        // An operation without memory operand: its name tells.
         MemorySize::Unknown => {
             ["ps", "pd", "ss", "sd", "ph", "sh"].iter().any(|ending| name.ends_with(ending))
         }
@@ -215,7 +216,7 @@ fn is_float(code: &Instruction, name: &str) -> bool {
     }
 }
 
-/// Bytes of the result.
+/// Returns the bytes of the result.
 fn bytes(code: &Instruction, name: &str, is_vector: bool, info: &InstructionInfo) -> u16 {
     let size = |register: Register| register.size() as u16; // At most 64.
     let has_register = code.op_count() > 0 && code.op_kind(0) == OpKind::Register;
@@ -230,11 +231,11 @@ fn bytes(code: &Instruction, name: &str, is_vector: bool, info: &InstructionInfo
             _ => {}
         }
         if registers(code).any(Register::is_tmm) {
-            // How large a tile is, only its configuration says.
+            // The size of a tile depends on its configuration.
             return 0;
         }
         if register.is_k() {
-            // The last letter of operations on masks; a comparison makes as many bits as it has elements.
+            // For operations on masks the last letter gives the width; a comparison produces one bit per element.
             let whole = if name.starts_with('k') { name } else { "" };
             return match whole.as_bytes().last() {
                 Some(b'b') => 1,
@@ -246,10 +247,10 @@ fn bytes(code: &Instruction, name: &str, is_vector: bool, info: &InstructionInfo
         }
     }
     match name {
-        // They name no operand.
+        // These have no explicit operand.
         "cbw" => 2,
         "cwde" => 4,
-        // The upper half is what they make.
+        // These produce only the upper half.
         "cwd" => 2,
         "cdq" => 4,
         "cdqe" | "cqo" | "cmpxchg8b" => 8,
@@ -264,7 +265,7 @@ fn bytes(code: &Instruction, name: &str, is_vector: bool, info: &InstructionInfo
     }
 }
 
-/// How many values are taken.
+/// Returns the number of values that an instruction takes.
 fn arity(code: &Instruction, name: &str, is_x87: bool, info: &InstructionInfo) -> u8 {
     let n_operands = code.op_count();
     let count = match name {
@@ -274,16 +275,16 @@ fn arity(code: &Instruction, name: &str, is_x87: bool, info: &InstructionInfo) -
             let has_constant = code.memory_displacement64() != 0 || code.is_ip_rel_memory_operand();
             n_registers + usize::from(has_constant)
         }
-        // They multiply the accumulator by their operand, or divide it.
+        // These multiply or divide the accumulator by their operand.
         "mul" | "imul" | "div" | "idiv" if n_operands == 1 => 2,
         "mulx" => 2,
         "cbw" | "cwde" | "cdqe" | "cwd" | "cdq" | "cqo" => 1,
         _ if name.starts_with("set") => 1,
-        // What stands there, what is expected, what comes.
+        // The value in memory, the expected one and the new one.
         "cmpxchg" | "cmpxchg8b" | "cmpxchg16b" => 3,
         _ if code.is_string_instruction() => 2,
         _ if is_x87 => x87_arity(name),
-        // The elements that one of them leaves alone come from a further operand.
+        // The elements that a scalar form keeps come from a further operand, which does not count.
         _ if ["cvt", "sqrts", "rcps", "rsqrts", "movs"].iter().any(|start| name.starts_with(start)) => 1,
         _ => {
             let is_same = n_operands == 2
@@ -292,7 +293,7 @@ fn arity(code: &Instruction, name: &str, is_x87: bool, info: &InstructionInfo) -
                 && code.op0_register() == code.op1_register();
             let reads = |i: u32| match info.op_access(i) {
                 OpAccess::Read | OpAccess::CondRead | OpAccess::ReadWrite | OpAccess::ReadCondWrite => true,
-                // iced knows that the result of `xor` of a register with itself is zero.
+                // iced knows that `xor` of a register with itself gives zero, and reports no access.
                 OpAccess::None => code.op_kind(i) == OpKind::Register,
                 OpAccess::Write | OpAccess::CondWrite => {
                     i == 0 && is_same && info.op_access(1) == OpAccess::None
@@ -305,7 +306,7 @@ fn arity(code: &Instruction, name: &str, is_x87: bool, info: &InstructionInfo) -
     count.clamp(1, 4) as u8
 }
 
-/// Values that an operation on the x87 stack takes; most do not name the top.
+/// Returns the number of values that an operation on the x87 stack takes; most do not name the top of the stack.
 fn x87_arity(name: &str) -> usize {
     match name {
         "fld1" | "fldl2t" | "fldl2e" | "fldpi" | "fldlg2" | "fldln2" | "fldz" => 1,
