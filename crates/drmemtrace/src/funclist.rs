@@ -63,7 +63,7 @@ mod tests {
         assert_eq!((functions[1].noret, functions[1].names[0].as_str()), (true, "libc.so.6!exit"));
     }
 
-    /// `malloc` is listed twice if the heap's functions are recorded besides named ones.
+    /// `malloc` is listed twice if the heap's functions are recorded in addition to named ones.
     #[test]
     fn a_name_that_is_listed_twice_is_one_alias() {
         let functions = parse("1,1,0x10,lib!f\n1,1,0x10,lib!f\n").unwrap();

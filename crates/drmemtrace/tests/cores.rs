@@ -1,6 +1,6 @@
 //! Threads arranged by the cores that they ran on: every record appears once, where the schedule places it.
 
-// A test that cannot set its scene has failed.
+// A test whose setup fails has failed.
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::record::{Entry, FileType, Marker, Type};
 use quipu_drmemtrace::schedule::{self, Stretch};

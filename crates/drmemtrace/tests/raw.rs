@@ -1,6 +1,6 @@
 //! Raw folders, whole and damaged.
 
-// A test that cannot set its scene has failed.
+// A test whose setup fails has failed.
 
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::raw::{self, RAW, RawTrace, Words};

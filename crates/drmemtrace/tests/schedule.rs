@@ -1,6 +1,6 @@
 //! Schedules found in the entries of a trace, compared with the files that DynamoRIO's tools wrote beside it.
 
-// A test that cannot set its scene has failed.
+// A test whose setup fails has failed.
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::record::Entry;
 use quipu_drmemtrace::schedule::{self, Recorder, Schedule, Stretch, first_difference};

@@ -166,7 +166,7 @@ impl Checker {
         self.data.is_owed = false;
     }
 
-    /// True if the last instruction still owes accesses.
+    /// True if accesses of the last instruction are still missing.
     pub(super) fn owes_data(&self) -> bool {
         self.data.is_owed && (self.data.reads | self.data.writes) > 0
     }

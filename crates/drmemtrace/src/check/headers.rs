@@ -29,7 +29,7 @@ pub(super) struct Headers {
     pub(super) own: OfThread,
     /// State of the other threads so far, if the shard mixes threads.
     others: FxHashMap<u64, OfThread>,
-    /// Instructions before this trace; others may stand in the same file.
+    /// Instructions before this trace; the file may hold other traces before it.
     instrs_before: u64,
 }
 

@@ -40,7 +40,7 @@ pub struct FilterSpec {
     pub drop_types: FxHashSet<u16>,
     /// Kinds of markers that are left out.
     pub drop_markers: FxHashSet<u16>,
-    /// The only kinds of markers that are kept, besides those that every trace needs; `None` for all.
+    /// The only kinds of markers that are kept, in addition to those that every trace needs; `None` keeps all.
     pub keep_markers: Option<FxHashSet<u16>>,
     /// The only addresses whose accesses are kept; empty for all.
     pub addrs: Vec<RangeInclusive<u64>>,

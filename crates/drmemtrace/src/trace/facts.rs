@@ -56,7 +56,7 @@ pub(super) fn columns(filetype: FileType, files: &[Arc<File>]) -> Columns {
     columns
 }
 
-/// What a trace with these file-type bits carries and lacks.
+/// Kinds of data that a trace with these file-type bits contains or lacks, each with its restrictions.
 fn carries(filetype: FileType, columns: Columns, functions: &[Function]) -> Vec<Carries> {
     let has = |what, has, note| Carries::new(what, has, note);
     let data = !filetype.any(FileType::INSTRUCTION_ONLY);

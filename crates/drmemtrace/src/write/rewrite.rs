@@ -266,7 +266,7 @@ impl<W: Write + Seek, E: EntryEdit> Rewriter<W, E> {
                 continue;
             }
             if let Some(start) = group.take() {
-                // What looked like an encoding belongs to no instruction.
+                // The entries that looked like an encoding belong to no instruction.
                 self.out.put(&entries[from..start])?;
                 self.orphans(&entries[start..i])?;
                 from = i;

@@ -72,7 +72,7 @@ result! {
     }
 }
 
-/// Counts of control flow, besides executions.
+/// Counts of control flow, in addition to executions.
 #[derive(Clone, Default)]
 pub(super) struct Flow {
     /// Addresses of branches of any sort.

@@ -24,7 +24,7 @@ pub(crate) struct FileTypes {
 
 impl FileTypes {
     /// The types of a file. If several have the same name, the last one is used, as in Cacheray's simulator, but a
-    /// declaration hides nothing.
+    /// declaration never replaces a definition.
     pub(crate) fn new(file: &TypesFile) -> FileTypes {
         let mut types = FileTypes::default();
         let structs = file.structs.iter().map(|of| (of.name.clone(), of.members.clone()));

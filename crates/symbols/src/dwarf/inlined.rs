@@ -1,4 +1,4 @@
-//! Inlined functions: the functions whose code an instruction is, besides the function that contains it.
+//! Inlined functions: the functions from which the code of an instruction comes, in addition to the one that contains it.
 
 use super::index::{children, path_of};
 use super::read::file_name;
