@@ -1,7 +1,8 @@
-//! Bytes per second: plain rows written and read, against copying and the bare codec; the search for the next frame; opening.
+//! Throughput in bytes per second: writing and reading plain rows, compared with copying and with the bare codec; searching
+//! for the next frame; opening large files.
 //!
-//! `cargo bench -p quipu-stream`; with `-- ratios` the shares of the bare codec, taken in turn, which a busy machine leaves as
-//! they are.
+//! `cargo bench -p quipu-stream`. With `-- ratios` it prints each time as a share of the bare codec's, measured alternately,
+//! so that load on the machine cancels out.
 
 use divan::Bencher;
 use divan::counter::BytesCount;
@@ -27,7 +28,7 @@ fn main() {
     divan::main();
 }
 
-/// How long two works take, in turn: the middle of the ratios.
+/// Times two workloads alternately and prints the median ratio with its quartiles.
 fn ratio(name: &str, mut bare: impl FnMut(), mut whole: impl FnMut()) {
     let time = |work: &mut dyn FnMut()| {
         let start = std::time::Instant::now();
@@ -64,7 +65,7 @@ fn ratios() {
     ratio("writing", bare, || drop(write_to(Nowhere, codec("zstd1"))));
 }
 
-/// Reads a stream to its end; gives its rows.
+/// Reads a stream to its end and returns the number of rows.
 fn read(bytes: &[u8]) -> usize {
     let mut reader = StreamReader::new(bytes);
     let mut n = 0;
@@ -84,11 +85,11 @@ struct Access {
     kind: u32,
 }
 
-/// 40 bytes each: 64 MB in all, so that what a reader or writer sets up once does not count.
+/// Rows of 40 bytes each: 64 MB in all, so that the one-time setup of a reader or writer does not count.
 const ROWS: u64 = 1_600_000;
 const BYTES: u64 = 40 * ROWS;
 
-/// Writes nowhere.
+/// A writer that discards its input.
 #[derive(Debug)]
 struct Nowhere;
 
@@ -101,7 +102,7 @@ impl Write for Nowhere {
     }
 }
 
-/// A loop with some irregularity, as programs are.
+/// One row of a loop with some irregularity, as real programs have.
 fn row(n: u64) -> Access {
     let jump = n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 50;
     Access {
@@ -139,7 +140,7 @@ fn write_rows(bencher: Bencher<'_, '_>, name: &str) {
     bencher.counter(BytesCount::new(BYTES)).bench_local(|| write_to(Nowhere, codec(name)));
 }
 
-/// The payloads that a stream of these rows has.
+/// Concatenated payloads of a stream of these rows.
 fn payload() -> Vec<u8> {
     let mut payload = Vec::new();
     for n in 0..ROWS {
@@ -188,7 +189,7 @@ fn copy(bencher: Bencher<'_, '_>) {
     bencher.counter(BytesCount::new(BYTES)).bench_local(|| out.copy_from_slice(divan::black_box(&payload)));
 }
 
-/// Plain rows into columns, the payload alone.
+/// Decodes plain rows into columns, without frames.
 #[divan::bench(sample_count = 30)]
 fn decode_plain_rows(bencher: Bencher<'_, '_>) {
     let payload = payload();
@@ -206,7 +207,7 @@ fn decode_plain_rows(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// The whole of a stream from memory: both looks at it, checksums, codec, columns.
+/// Reads a whole stream from memory: both scans, checksums, codec, columns.
 #[divan::bench(args = CODECS, sample_count = 30)]
 fn read_stream(bencher: Bencher<'_, '_>, name: &str) {
     let bytes = write_to(Vec::new(), codec(name)).into_inner().expect("the only writer");
@@ -227,11 +228,11 @@ fn search_for_a_frame(bencher: Bencher<'_, '_>) {
         .bench_local(|| find_header(&mut &bytes[..], 1).expect("memory can be read"));
 }
 
-/// A file of 100 GB whose frames are holes, with an index after 1024 of them.
+/// A sparse file of 100 GB with an index after every 1024 frames; the frames between indexes are holes.
 fn large_file() -> (File, u64) {
     let mut file = tempfile::tempfile().expect("a file");
     let frame_len = 1_000_000_u64 / 8 * 8 + 104;
-    // A frame that is whole; the walk back ends with the first index, which names it first.
+    // One real frame at the start. The backward walk ends at the first index, which names this frame first.
     let mut start = Vec::new();
     let mut header = Header { kind: kind::PAD, ..Header::default() };
     quipu_stream::frame::write_frame(&mut header, 0, &mut [], &mut start).expect("an empty frame");

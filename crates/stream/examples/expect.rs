@@ -1,5 +1,5 @@
-//! Prints everything that a stream says, as the samples' expectations are written. Exit code 2: it has to be read by a newer
-//! program, or cannot be read.
+//! Prints the contents of a stream in the form of the samples' expectations. Exit code 2: a newer program is needed to read
+//! the stream, or it cannot be read.
 
 use quipu_stream::input::FileInput;
 use quipu_stream::json::Json;
@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// A bare buffer is small; of a large file this is enough to see that it is none.
+/// Reads the first 16 MiB: enough for any bare buffer, and enough to see that a large file is not one.
 fn read_start(path: &str) -> io::Result<Vec<u8>> {
     let mut start = Vec::new();
     File::open(path)?.take(16 << 20).read_to_end(&mut start)?;

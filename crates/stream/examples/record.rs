@@ -14,7 +14,7 @@ enum Kind {
     Write,
 }
 
-/// Roles are numbers, so that a lens finds the fields of any schema.
+/// Roles are numbers, so that a lens finds the fields of any schema. This checks the three used below.
 const _: () = assert!(role::ADDRESS == 6 && role::ACCESS_SIZE == 7 && role::ACCESS_KIND == 8);
 
 #[derive(Record)]

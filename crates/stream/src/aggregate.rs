@@ -1,4 +1,4 @@
-//! Aggregations merged: partial results of streams, times and hosts added up in any order.
+//! Merges aggregations: adds up partial results of streams, times and hosts in any order.
 
 use crate::batch::Batch;
 use crate::json::{self, Json};
@@ -7,29 +7,29 @@ use crate::schema::{Aggregation, Function};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What one aggregation came to.
+/// The merged cells of one aggregation.
 #[derive(Clone, Debug)]
 pub struct Merged {
-    /// What it computes.
+    /// Aggregating function.
     pub function: Function,
-    /// Cells by key; keys are in their order as JSON.
+    /// Cells by key: a field's text, or its JSON form, for each part. Keys are sorted by these strings.
     pub cells: BTreeMap<Vec<String>, Vec<i64>>,
 }
 
-/// Name, producer, stream and key of a row that others replace.
+/// Name, producer, stream and key of a row that replaces earlier rows of the same key.
 type StateKey = (String, u64, u32, Vec<String>);
 
-/// Merges rows as they come.
+/// Merges rows as they arrive.
 #[derive(Debug, Default)]
 pub struct Merger {
-    /// By name; aggregations of one name that compute different things are told apart by a number.
+    /// Merged cells by name. Aggregations of one name with different functions are numbered apart.
     merged: BTreeMap<(String, usize), Merged>,
-    /// Of aggregations whose rows replace each other: the newest by producer, stream and key.
+    /// For aggregations whose rows replace earlier ones: the newest cells by producer, stream and key.
     states: BTreeMap<StateKey, (Arc<Aggregation>, Vec<i64>)>,
 }
 
 impl Merger {
-    /// Adds the rows of a frame of aggregations.
+    /// Adds the rows of an aggregation frame.
     pub fn add(&mut self, producer: u64, stream: u32, batch: &Batch, payload: &[u8], metadata: &Metadata) {
         for (rows, row) in batch.in_order() {
             let Some(aggregation) = metadata.aggregation(rows.schema.id()) else { continue };
@@ -77,7 +77,7 @@ impl Merger {
         }
     }
 
-    /// What all rows came to, by name.
+    /// The merged aggregations by name. A second one of the same name is `name@2`, and so on.
     #[must_use]
     pub fn finish(mut self) -> BTreeMap<String, Merged> {
         for ((name, _, _, key), (aggregation, cells)) in std::mem::take(&mut self.states) {
@@ -91,7 +91,7 @@ impl Merger {
     }
 }
 
-/// Adds cells to others of the same key.
+/// Merges the cells `from` into the cells `into` of the same key.
 pub fn merge_cells(function: Function, into: &mut [i64], from: &[i64]) {
     let [a, b] = [&into[..], from].map(|cells| cells.first().copied().unwrap_or_default());
     match function {
@@ -111,7 +111,7 @@ pub fn merge_cells(function: Function, into: &mut [i64], from: &[i64]) {
 }
 
 impl Merged {
-    /// Values by key as JSON: keys inside each other; of histograms the cells that are not zero, by their lower bounds.
+    /// Values by key as JSON: nested objects by the parts of the key; for histograms the nonzero cells, by their lower bounds.
     #[must_use]
     pub fn to_json(&self) -> Json {
         let mut all = Json::Object(Vec::new());
@@ -122,7 +122,7 @@ impl Merged {
     }
 }
 
-/// Puts a value under the parts of its key. Keys come sorted, so those that begin alike follow each other.
+/// Inserts a value under the parts of its key. Keys arrive sorted, so keys with a common prefix are adjacent.
 fn put(place: &mut Json, key: &[String], value: Json) {
     let (Some((first, rest)), Json::Object(pairs)) = (key.split_first(), &mut *place) else {
         *place = value;
@@ -136,13 +136,13 @@ fn put(place: &mut Json, key: &[String], value: Json) {
     }
 }
 
-/// What the cells of one key come to.
+/// The result of aggregating one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Total {
     /// A number.
     Number(i128),
-    /// A histogram: of each cell that is not zero the least value that it counts, what it is called, and what it counts. What
-    /// counts all smaller values than the others begins at the least number of 64 bits.
+    /// A histogram: for each nonzero cell its lower bound, its label and its count. The cell for values below the range has
+    /// `i64::MIN` as its lower bound.
     Cells(Vec<(i64, String, i64)>),
 }
 
@@ -156,7 +156,7 @@ impl Total {
         }
     }
 
-    /// What cells come to.
+    /// Computes the result of `function` from its cells.
     #[must_use]
     pub fn of(function: Function, cells: &[i64]) -> Total {
         let int = |n: i64| Total::Number(n.into());

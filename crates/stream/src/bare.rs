@@ -1,7 +1,8 @@
-//! Metadata records without frames: in a plain DTrace buffer they stand under a reserved id at its beginning.
+//! Metadata records without frames, which precede the data in a plain DTrace buffer, under a reserved id.
 //!
-//! Each is: the id `FFFFFFFF`, a time in two words, CRC-32C of type, length and payload, type (1 a record, 2 and 3 a snapshot
-//! begins and ends, 4 a loss), length, payload, zeros up to a multiple of 4. What follows them is DTrace's own.
+//! Layout of each: the id `FFFFFFFF`, a time in two words, CRC-32C of type, length and payload, type (1 a record, 2 and 3
+//! the beginning and end of a snapshot, 4 a loss), length, payload, zeros up to a multiple of 4. DTrace's own records follow
+//! them.
 
 use quipu_wire::cbor::{self, Value};
 use quipu_wire::crc32c;
@@ -9,11 +10,11 @@ use quipu_wire::crc32c;
 /// Bytes before the payload.
 const HEAD_BYTES: usize = 24;
 
-/// The id that no record of a buffer has.
+/// The id that no DTrace record has.
 const RESERVED: u32 = u32::MAX;
 
-/// Reads the metadata records that a little-endian buffer begins with, and gives where its own records begin. `None` if it does
-/// not begin so, or one of them is damaged.
+/// Reads the metadata records at the beginning of a little-endian buffer and returns them with the offset of DTrace's own
+/// records. `None` if the buffer does not begin with such a record, or if one of them is damaged.
 #[must_use]
 pub fn records(bytes: &[u8]) -> Option<(Vec<Value>, usize)> {
     const RECORD: u32 = 1;

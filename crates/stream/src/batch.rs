@@ -1,4 +1,4 @@
-//! What a frame is decoded into: rows of each schema as columns, and what stood between them.
+//! The decoded form of a frame: rows of each schema as columns, and the side records between them.
 
 use crate::column::Column;
 use crate::decode::ROW_HEAD_BYTES;
@@ -6,24 +6,24 @@ use crate::schema::Schema;
 use quipu_wire::cbor::Value;
 use std::sync::Arc;
 
-/// How many schemas a batch keeps the columns of, from frame to frame.
+/// Number of tables that a batch may keep allocated from frame to frame.
 const MAX_KEPT: usize = 256;
 
 /// Rows of one schema, in the order of the frame.
 #[derive(Clone, Debug)]
 pub struct Rows {
-    /// Their schema.
+    /// The schema of the rows.
     pub schema: Arc<Schema>,
-    /// Where each stands among the data records of its frame.
+    /// Position of each row among the data records of its frame.
     pub ordinals: Vec<u32>,
-    /// Time of each, in ticks of the stream's clock.
+    /// Time of each row, in ticks of the stream's clock.
     pub times: Vec<u64>,
     /// A column for each field.
     pub columns: Vec<Column>,
-    /// Of plain rows, where the body of each begins in the payload; of those that are not in the columns yet, if there is
-    /// nothing but numbers.
+    /// For plain rows: the offset of each row's body in the payload. If `is_numbers`, only for rows that are not in the
+    /// columns yet.
     pub(crate) bodies: Vec<u32>,
-    /// Whether all fields are numbers, whatever their bytes are.
+    /// Whether all fields are numbers for which any bytes are a valid value.
     pub(crate) is_numbers: bool,
 }
 
@@ -34,13 +34,13 @@ impl Rows {
         Rows { schema, ordinals: Vec::new(), times: Vec::new(), columns, bodies: Vec::new(), is_numbers }
     }
 
-    /// How many there are.
+    /// Number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.times.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.times.is_empty()
@@ -53,7 +53,7 @@ impl Rows {
         self.columns.iter_mut().for_each(|column| column.reserve(n));
     }
 
-    /// Adds plain rows that all have `size` bytes and one schema of numbers, the first with this ordinal.
+    /// Adds plain rows that all have `size` bytes and one schema of numbers; `first` is the ordinal of the first row.
     pub(crate) fn extend_alike(&mut self, rows: &[u8], size: usize, first: u32) {
         let n = rows.len() / size;
         self.ordinals.extend(first..first + n as u32); // Payloads have at most 256 MiB.
@@ -76,7 +76,7 @@ impl Rows {
     }
 }
 
-/// What stands between the records of a frame of plain rows and is none.
+/// A record between the data records of a frame of plain rows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Side {
     /// A loss.
@@ -90,21 +90,21 @@ pub enum Side {
 /// A remark of the writer between two records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remark {
-    /// How many records of the frame stand before it.
+    /// Number of data records of the frame before the remark.
     pub ordinal: u32,
     /// Its time, in ticks of the stream's clock.
     pub time: u64,
-    /// What it says.
+    /// The text of the remark.
     pub text: String,
 }
 
-/// What came of a frame, or of a part of it.
+/// The decoded rows of a frame, or of a part of it.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     tables: Vec<Rows>,
     /// The table of each row, in the order of the frame.
     order: Vec<u32>,
-    /// What stood between the records.
+    /// Records between the data records.
     pub side: Vec<Side>,
 }
 
@@ -115,7 +115,7 @@ impl Batch {
         Batch::default()
     }
 
-    /// Drops everything and keeps the memory.
+    /// Drops all rows and side records, and keeps the memory.
     pub fn clear(&mut self) {
         if self.tables.len() > MAX_KEPT {
             self.tables.clear();
@@ -130,7 +130,7 @@ impl Batch {
         self.tables.iter().filter(|rows| !rows.is_empty())
     }
 
-    /// How many rows there are in all tables.
+    /// Number of rows in all tables.
     #[must_use]
     pub fn n_rows(&self) -> usize {
         self.tables.iter().map(Rows::len).sum()
@@ -147,28 +147,29 @@ impl Batch {
         })
     }
 
-    /// The table of each row, in the order of the frame, as [`Batch::table`] takes it. Rows of one table are in their own order.
+    /// The table of each row, in the order of the frame, as a place for [`Batch::table`]. Rows of one table are in their own
+    /// order.
     #[must_use]
     pub fn order(&self) -> &[u32] {
         &self.order
     }
 
-    /// A table by its place.
+    /// Returns the table at a place.
     ///
     /// # Panics
-    /// If there is none, as slices do.
+    /// Panics if `place` is not less than [`Batch::n_tables`].
     #[must_use]
     pub fn table(&self, place: u32) -> &Rows {
         &self.tables[place as usize]
     }
 
-    /// How many places of tables there are, those without rows among them.
+    /// Number of places of tables, including tables without rows.
     #[must_use]
     pub fn n_tables(&self) -> usize {
         self.tables.len()
     }
 
-    /// The number of the table of a schema, which is added if it is not there.
+    /// The number of the table of a schema, which is added if the batch has none yet.
     pub(crate) fn slot(&mut self, schema: &Arc<Schema>) -> usize {
         if let Some(slot) = self.tables.iter().position(|rows| Arc::ptr_eq(&rows.schema, schema)) {
             return slot;

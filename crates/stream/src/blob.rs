@@ -1,7 +1,7 @@
-//! Attachments: files that travel inside a stream in pieces.
+//! Attachments: files that a stream carries in pieces.
 //!
-//! Pieces are held in memory where the stream goes by once; of one that can be read at any place it is remembered where they
-//! stand.
+//! For a stream that is read once, pieces are held in memory. For one that can be read at any offset, only the position of
+//! each piece is kept.
 
 use crate::finding::Finding;
 use crate::ranges::Ranges;
@@ -10,12 +10,12 @@ use quipu_wire::cbor::{self, Value};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A piece as it is known.
+/// A received piece.
 #[derive(Clone, Debug)]
 enum Known {
-    /// Its bytes.
+    /// The bytes of the piece.
     Held(Vec<u8>),
-    /// The frame that it stands in, and how many bytes it has.
+    /// The frame that has the piece, and the length of the piece in bytes.
     Left(FrameAt, u64),
 }
 
@@ -31,7 +31,7 @@ impl Known {
 /// A part of an attachment, in the order of its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// Which bytes.
+    /// Range of bytes in the attachment.
     pub range: Range<u64>,
     /// The frame with a piece that has them; `None` if they are missing.
     pub frame: Option<FrameAt>,
@@ -46,35 +46,35 @@ pub struct Attachment {
     pub name: String,
     /// Media type.
     pub media: Option<String>,
-    /// Bytes that it has in all.
+    /// Length of the whole attachment in bytes.
     pub len_bytes: u64,
-    /// Pieces by their place.
+    /// Pieces by their offset in the attachment.
     pieces: BTreeMap<u64, Known>,
     have: Ranges,
 }
 
 impl Attachment {
-    /// Whether all its bytes came.
+    /// Whether all bytes have been received.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.have.first_missing_below(self.len_bytes).is_none()
     }
 
-    /// Its bytes, if all came and are held.
+    /// The bytes of the attachment, if all have been received and are held in memory.
     #[must_use]
     pub fn bytes(&self) -> Option<Vec<u8>> {
         self.is_complete().then_some(())?;
         let mut bytes = Vec::new();
         for (at, piece) in &self.pieces {
             let Known::Held(piece) = piece else { return None };
-            // Pieces may overlap; what they share is equal.
+            // Pieces may overlap; the bytes that they share are equal.
             let skip = (bytes.len() as u64).saturating_sub(*at);
             bytes.extend_from_slice(piece.get(usize::try_from(skip).ok()?..).unwrap_or_default());
         }
         Some(bytes)
     }
 
-    /// Where its bytes stand, if they are not held; what is missing is between.
+    /// The frames that have the bytes, if they are not held in memory, with a section for each missing range.
     #[must_use]
     pub fn sections(&self) -> Vec<Section> {
         let mut all = Vec::new();
@@ -85,7 +85,7 @@ impl Attachment {
                 all.push(Section { range: end..*at, frame: None });
                 end = *at;
             }
-            // Pieces may overlap; what they share is equal.
+            // Pieces may overlap; the bytes that they share are equal.
             if at + len > end {
                 all.push(Section { range: end..at + len, frame: Some(*frame) });
                 end = at + len;
@@ -97,13 +97,13 @@ impl Attachment {
         all
     }
 
-    /// Pieces that have some of these bytes.
+    /// Pieces that overlap `range`, last first.
     fn touching(&self, range: Range<u64>) -> impl Iterator<Item = (u64, &Known)> {
         let before = self.pieces.range(..range.end).rev().map(|(at, piece)| (*at, piece));
         before.take_while(move |(at, piece)| at + piece.len() > range.start)
     }
 
-    /// Whether a piece says the same as those that are held.
+    /// Whether a piece agrees with the held pieces that it overlaps.
     fn agrees(&self, at: u64, piece: &[u8]) -> bool {
         self.touching(at..at + piece.len() as u64).all(|(start, other)| match other {
             Known::Held(other) => say_the_same((at, piece), (start, other)),
@@ -123,7 +123,7 @@ pub(crate) fn say_the_same(one: (u64, &[u8]), other: (u64, &[u8])) -> bool {
     from >= to || cut(one) == cut(other)
 }
 
-/// A piece of an attachment, as a frame has it.
+/// A piece of an attachment, as read from a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// Name of the attachment.
@@ -132,14 +132,14 @@ pub struct Piece {
     pub media: Option<String>,
     /// Bytes of the whole attachment.
     pub len_bytes: u64,
-    /// Where the piece begins in it.
+    /// Offset of the piece in the attachment.
     pub at: u64,
-    /// The piece.
+    /// The bytes of the piece.
     pub bytes: Vec<u8>,
 }
 
 impl Piece {
-    /// Reads the payload of a frame of an attachment.
+    /// Reads the payload of an attachment frame. `None` if it is malformed.
     #[must_use]
     pub fn read(payload: &[u8]) -> Option<Piece> {
         let map = cbor::decode(payload).ok()?;
@@ -151,14 +151,14 @@ impl Piece {
     }
 }
 
-/// All attachments.
+/// All attachments of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Attachments {
     pub(crate) all: Vec<Attachment>,
 }
 
 impl Attachments {
-    /// Frames that have bytes of the piece, too, and are not held.
+    /// Frames with pieces that overlap `piece` and are not held in memory.
     pub(crate) fn to_compare(&self, from: (u64, u32), piece: &Piece) -> Vec<FrameAt> {
         let known = self.all.iter().find(|known| known.from == from && known.name == piece.name);
         let Some((known, end)) = known.zip(piece.at.checked_add(piece.bytes.len() as u64)) else {
@@ -172,7 +172,7 @@ impl Attachments {
         touching.filter_map(frame).collect()
     }
 
-    /// Adds a piece, or only its place if `frame` says that; a finding if it contradicts others.
+    /// Adds a piece; only its position if `frame` is given. Reports a finding if the piece contradicts others.
     pub(crate) fn add(
         &mut self,
         from: (u64, u32),
@@ -211,7 +211,7 @@ impl Attachments {
         }
     }
 
-    /// Says which are incomplete.
+    /// Reports incomplete attachments.
     pub(crate) fn finish(&self, findings: &mut Vec<Finding>) {
         for attachment in &self.all {
             if !attachment.is_complete() {
@@ -222,7 +222,7 @@ impl Attachments {
     }
 }
 
-/// What is said of a piece that contradicts another.
+/// The finding for a piece that contradicts another.
 pub(crate) fn conflict(name: &str) -> Finding {
     Finding::new("attachment-conflict").with("attachment", name)
 }

@@ -1,4 +1,4 @@
-//! Cells of programs that record themselves, as rows. SPEC: stream.md#cells.
+//! Decodes the cells of programs that record themselves into rows. SPEC: stream.md#cells.
 
 use crate::batch::Batch;
 use crate::column::Column;
@@ -10,20 +10,21 @@ use quipu_cells::event::{Access, Atomic, Event, Heap, Region, Sync, decode as ev
 use quipu_cells::layout::{BUFFER_CELLS, CELLS_HEAD_BYTES, encoding, read_packed};
 use quipu_cells::pack::{Table, unpack};
 
-/// What came of the cells of a payload.
+/// The outcome of reading the cells of a payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Read {
-    /// Whether a closed frame has as many cells as it says.
+    /// For a closed frame: whether it has as many cells as it announces. True for open frames.
     pub is_whole: bool,
-    /// Cells of an open frame that are gone: see [`DAMAGED_CELLS`].
+    /// Number of damaged cells in an open frame: see [`DAMAGED_CELLS`].
     pub lost: u64,
 }
 
-/// This number of invalid cells in a row before a valid one is damage: no event takes more, and a handler interrupts one at
-/// a time.
+/// A run of at least this many invalid cells before a valid one is damage. Shorter runs are not: no event takes more cells,
+/// and signal handlers interrupt one event at a time.
 pub const DAMAGED_CELLS: usize = 256;
 
-/// Appends the cells of a payload to `cells`. Those that were claimed and not written are holes; a damaged row of them is one.
+/// Appends the cells of a payload to `cells`. A cell that was claimed and never written becomes a hole; a damaged run
+/// becomes one hole.
 pub fn read(body: &Body<'_>, cells: &mut Vec<Cell>) -> Read {
     if !body.is_open {
         let Some((n_cells, _, tokens)) = read_packed(body.payload) else { return Read::default() };
@@ -31,7 +32,7 @@ pub fn read(body: &Body<'_>, cells: &mut Vec<Cell>) -> Read {
     }
     let mut read = Read { is_whole: true, lost: 0 };
     let room = body.payload.get(CELLS_HEAD_BYTES..).unwrap_or_default();
-    // Those after the last valid one are no holes.
+    // Invalid cells since the last valid one. Those after the last valid cell are unused room, not holes.
     let mut n_holes = 0;
     for cell in room.as_chunks::<CELL_BYTES>().0.iter().take(BUFFER_CELLS) {
         let (words, _) = cell.as_chunks::<8>();
@@ -51,7 +52,7 @@ pub fn read(body: &Body<'_>, cells: &mut Vec<Cell>) -> Read {
     read
 }
 
-/// How many events cells are.
+/// Number of events in `cells`, without padding.
 #[must_use]
 pub fn count(cells: &[Cell]) -> u64 {
     let (mut rest, mut text, mut n_events) = (cells, Vec::new(), 0);
@@ -75,7 +76,7 @@ pub fn last_time(cells: &[Cell], first: u64) -> u64 {
     last
 }
 
-/// When the cells of a payload were begun, in ns since the recording began.
+/// Time at which the buffer of a payload was begun, in ns since the recording began.
 #[must_use]
 pub fn begun(body: &Body<'_>) -> u64 {
     if !body.is_open {
@@ -84,7 +85,7 @@ pub fn begun(body: &Body<'_>) -> u64 {
     body.payload.first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
 }
 
-/// True if a stream says that this encoding is that of cells: any writer may use a private number.
+/// Whether the stream's metadata name this encoding number as cells. Any writer may use a private number for something else.
 #[must_use]
 pub fn is_named(metadata: &Metadata) -> bool {
     let named = metadata.encoding(encoding::CELLS.into()).and_then(|known| known.name.as_deref());
@@ -117,7 +118,7 @@ pub(crate) fn decode(body: &Body<'_>, metadata: &Metadata, batch: &mut Batch) ->
     while !rest.is_empty() {
         let (event, n_cells) = event_at(rest, &mut text);
         rest = rest.get(n_cells..).unwrap_or_default();
-        // A handler may come between the stamp and its cell, and take a larger one.
+        // A signal handler may run between taking a stamp and writing its cell, and take a larger stamp.
         rows.time = event.stamp().map_or(rows.time, |stamp| rows.time.max(stamp));
         rows.event(&event);
     }
@@ -132,11 +133,11 @@ struct Rows<'a> {
     outcome: Outcome,
     ordinal: u32,
     time: u64,
-    /// The table of each schema that was met; `None` inside: it is not described.
+    /// The table of each schema seen so far; `Some(None)` if the metadata do not describe the schema.
     slots: [Option<Option<usize>>; N_SCHEMAS],
 }
 
-/// How many schemas recordings have.
+/// Number of schemas of a recording.
 const N_SCHEMAS: usize = (schema::UNKNOWN - schema::PROCESS + 1) as usize;
 
 impl Rows<'_> {
@@ -144,7 +145,7 @@ impl Rows<'_> {
         match *event {
             Event::Pad => {}
             Event::Access(Access { addr, size, pc, flags }) => {
-                // What a cell of its own has room for, and what takes two.
+                // An access that fits in one cell, or one that takes two.
                 let is_short = size <= 16 && addr <= LOW;
                 let id = if is_short { schema::ACCESS } else { schema::RANGE };
                 let kind = u8::from(event_is_write(flags));
@@ -193,7 +194,7 @@ impl Rows<'_> {
         }
     }
 
-    /// Adds a row, if its schema is described as recordings do.
+    /// Adds a row if the metadata describe the schema with the fields that recordings have; otherwise counts it as undecoded.
     fn put(&mut self, id: u32, values: &[Value<'_>]) {
         let ordinal = self.ordinal;
         self.ordinal += 1;
@@ -224,7 +225,7 @@ impl Rows<'_> {
                 (Column::U8(column), U8(value)) => column.push(*value),
                 (Column::Bool(column), Bool(value)) => column.push(u8::from(*value)),
                 (Column::Text(column), Text(value)) => {
-                    // Texts have a few thousand bytes, and a frame has fewer of them than four gigabytes.
+                    // Texts have a few thousand bytes, and those of a frame come to less than 4 GiB.
                     let _ = column.push(value);
                 }
                 _ => {}

@@ -1,11 +1,11 @@
-//! Times: ticks of a clock as Unix time, by what is known of the clock.
+//! Converts ticks of a clock to Unix time, from the clock's rate and its correlations.
 //!
 //! SPEC: stream.md#time.
 
 use quipu_wire::cbor::Value;
 use quipu_wire::record::Clock;
 
-/// That a clock stood at some ticks at some Unix time.
+/// A pair of clock ticks and Unix time taken at the same moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Correlation {
     /// Producer and epoch.
@@ -16,7 +16,7 @@ pub struct Correlation {
     pub ticks: u64,
     /// Unix time in nanoseconds.
     pub unix_ns: i128,
-    /// How uncertain that is.
+    /// Uncertainty of `unix_ns` in nanoseconds.
     pub uncertainty_ns: u64,
 }
 
@@ -39,12 +39,12 @@ impl Correlation {
 pub struct Timeline {
     ticks_per_s: u64,
     start: Option<(i128, u64)>,
-    /// By ticks.
+    /// Correlations, sorted by ticks.
     points: Vec<Correlation>,
 }
 
 impl Timeline {
-    /// That of a clock with all its correlations.
+    /// The timeline of a clock with all its correlations.
     #[must_use]
     pub fn new(clock: &Clock, correlations: impl IntoIterator<Item = Correlation>) -> Timeline {
         let mut points: Vec<Correlation> = correlations.into_iter().collect();
@@ -54,7 +54,8 @@ impl Timeline {
         Timeline { ticks_per_s: clock.ticks_per_s, start, points }
     }
 
-    /// Unix time in nanoseconds and its uncertainty; `None` if the clock has no unit, or nothing says when it began.
+    /// Unix time in nanoseconds and its uncertainty; `None` if the clock's rate is unknown, or neither a start time nor a
+    /// correlation ties it to Unix time.
     #[must_use]
     pub fn unix_ns(&self, ticks: u64) -> Option<(i128, u64)> {
         let by_rate = |from_ns: i128, from_ticks: u64| {
@@ -70,7 +71,7 @@ impl Timeline {
             }
             [only] => Some((by_rate(only.unix_ns, only.ticks)?, only.uncertainty_ns)),
             points => {
-                // Of times outside of all points the nearest two give the slope.
+                // Times outside all points are extrapolated from the nearest two.
                 let after = points.partition_point(|point| point.ticks <= ticks).clamp(1, points.len() - 1);
                 let (a, b) = (&points[after - 1], &points[after]);
                 let run = i128::from(b.ticks) - i128::from(a.ticks);

@@ -1,13 +1,13 @@
-//! Payloads packed and unpacked: LZ4 blocks and Zstandard frames, with output of exactly the announced length.
+//! Compression of payloads: LZ4 blocks and Zstandard frames, with output of exactly the announced length.
 
 use crate::frame::{Header, codec};
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe;
 
-/// How payloads are packed.
+/// Compression method of payloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Codec {
-    /// Not at all.
+    /// No compression.
     None,
     /// LZ4, for busy hosts.
     Lz4,
@@ -16,7 +16,7 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// The number that frames carry.
+    /// The codec number in frame headers.
     #[must_use]
     pub fn number(self) -> u8 {
         match self {
@@ -27,7 +27,7 @@ impl Codec {
     }
 }
 
-/// Packs payloads, keeping its memory from one to the next.
+/// Compresses payloads and reuses its memory from one to the next.
 pub struct PayloadPacker {
     codec: Codec,
     zstd: Option<Compressor<'static>>,
@@ -40,10 +40,10 @@ impl std::fmt::Debug for PayloadPacker {
 }
 
 impl PayloadPacker {
-    /// One for this codec.
+    /// A packer for `codec`.
     ///
     /// # Errors
-    /// If Zstandard does not take the level.
+    /// Returns an error if Zstandard does not accept the level.
     pub fn new(codec: Codec) -> std::io::Result<PayloadPacker> {
         let zstd = match codec {
             Codec::Zstd(level) => Some(Compressor::new(level)?),
@@ -52,7 +52,8 @@ impl PayloadPacker {
         Ok(PayloadPacker { codec, zstd })
     }
 
-    /// Puts the packed form of `raw` into `out`, and gives the codec's number: that of no codec if packing gains nothing.
+    /// Writes the compressed form of `raw` to `out` and returns the codec's number, or `codec::NONE` if compression gains
+    /// nothing.
     ///
     /// # Errors
     /// If Zstandard fails.
@@ -82,7 +83,7 @@ impl PayloadPacker {
     }
 }
 
-/// Unpacks payloads, keeping its memory from one to the next.
+/// Decompresses payloads and reuses its memory from one to the next.
 #[derive(Default)]
 pub struct Unpacker {
     zstd: Option<Decompressor<'static>>,
@@ -99,14 +100,14 @@ impl std::fmt::Debug for Unpacker {
 /// Why a payload could not be unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PayloadFault {
-    /// The codec is not known.
+    /// The codec is unknown.
     UnknownCodec,
-    /// It is no such payload, or not of the length that the header says.
+    /// The data is not valid for the codec, or its length differs from the header's.
     Invalid,
 }
 
 impl Unpacker {
-    /// What [`Unpacker::unpack`] gave for the same frame just before.
+    /// The result of the last [`Unpacker::unpack`], which must have been called for the same frame.
     #[must_use]
     pub fn again<'a>(&'a self, header: &Header, stored: &'a [u8]) -> &'a [u8] {
         match (header.codec, header.mask) {
@@ -116,7 +117,7 @@ impl Unpacker {
         }
     }
 
-    /// The payload of a frame whose stored bytes are these.
+    /// Decompresses the payload of a frame from its stored bytes.
     ///
     /// # Errors
     /// See [`PayloadFault`].
@@ -129,7 +130,7 @@ impl Unpacker {
             unmasked.extend(stored.iter().map(|byte| byte ^ header.mask));
             unmasked.as_slice()
         };
-        let len = header.raw_len as usize; // Within the limits.
+        let len = header.raw_len as usize; // Checked against the limits.
         match header.codec {
             codec::NONE if stored.len() == len => return Ok(stored),
             codec::LZ4 => {
@@ -142,7 +143,7 @@ impl Unpacker {
                 }
             }
             codec::ZSTD => {
-                // Several frames, or one to be skipped, are no payload.
+                // A payload is exactly one Zstandard frame: not several, and not a skippable one.
                 let magic = stored.get(..4) == Some(&[0x28, 0xB5, 0x2F, 0xFD]);
                 if !magic || zstd_safe::find_frame_compressed_size(stored) != Ok(stored.len()) {
                     return Err(PayloadFault::Invalid);
@@ -153,7 +154,7 @@ impl Unpacker {
                 };
                 raw.clear();
                 raw.reserve(len);
-                // The capacity may be larger than asked for, so the length is compared.
+                // The capacity may exceed `len`, so the length of the output is compared.
                 if zstd.decompress_to_buffer(stored, raw).is_ok_and(|n| n == len) {
                     return Ok(raw);
                 }

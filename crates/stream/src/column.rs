@@ -1,16 +1,16 @@
-//! Columns of any type: what rows are decoded into, each field into one, nested types into columns of columns.
+//! Columns of any type: each field of the rows is decoded into one column, nested types into columns of columns.
 //!
-//! A column keeps its memory when it is cleared, so decoding a frame allocates only where a frame is larger than all before it.
+//! A column keeps its memory when it is cleared, so decoding a frame allocates only if the frame is larger than all before it.
 
 use crate::packed::Cursor;
 use quipu_wire::layout::{Layout, Shape};
 
-/// Byte strings one after the other.
+/// Byte strings, concatenated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Strings {
-    /// Where each begins, and where the last ends.
+    /// The offset of each string, and the end of the last one.
     pub offsets: Vec<u32>,
-    /// Their bytes.
+    /// The bytes of all strings.
     pub bytes: Vec<u8>,
 }
 
@@ -21,19 +21,19 @@ impl Default for Strings {
 }
 
 impl Strings {
-    /// How many there are.
+    /// Number of strings.
     #[must_use]
     pub fn len(&self) -> usize {
         self.offsets.len() - 1
     }
 
-    /// Whether there are none.
+    /// Whether there are no strings.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// One of them.
+    /// The bytes of string `row`.
     #[must_use]
     pub fn get(&self, row: usize) -> &[u8] {
         &self.bytes[self.offsets[row] as usize..self.offsets[row + 1] as usize]
@@ -70,7 +70,7 @@ pub enum Column {
     F16(Vec<u16>),
     F32(Vec<f32>),
     F64(Vec<f64>),
-    /// 0 or 1.
+    /// Booleans as 0 or 1.
     Bool(Vec<u8>),
     /// Texts, which need not be UTF-8.
     Text(Strings),
@@ -80,9 +80,9 @@ pub enum Column {
         width: usize,
         bytes: Vec<u8>,
     },
-    /// A column for each member.
+    /// One column per member.
     Struct(Vec<Column>),
-    /// Elements of all rows one after the other; the offsets are as those of [`Strings`].
+    /// Elements of all rows, concatenated; the offsets work like those of [`Strings`].
     List {
         offsets: Vec<u32>,
         child: Box<Column>,
@@ -92,12 +92,13 @@ pub enum Column {
         count: usize,
         child: Box<Column>,
     },
-    /// As a list: a row has one element or none.
+    /// Like a list in which each row has one element or none.
     Optional {
         offsets: Vec<u32>,
         child: Box<Column>,
     },
-    /// For each row the case and its row there; tag and column of each case.
+    /// `cases`: the case of each row, an index into `children`. `rows`: its row in that child. `children`: tag and column of
+    /// each case.
     Variant {
         cases: Vec<u32>,
         rows: Vec<u32>,
@@ -128,7 +129,7 @@ macro_rules! for_numbers {
     };
 }
 
-/// The same for integers, with the type.
+/// Like `for_numbers`, for integers only, with the element type as an alias.
 macro_rules! for_integers {
     ($this:expr, $values:ident: $ty:ident => $number:expr, $($rest:tt)*) => {
         match $this {
@@ -147,18 +148,18 @@ macro_rules! for_integers {
     };
 }
 
-/// `N` bytes at a place.
+/// The `N` bytes at an offset.
 fn array<const N: usize>(body: &[u8], at: usize) -> Option<[u8; N]> {
     body.get(at..at.checked_add(N)?)?.try_into().ok()
 }
 
-/// The offset and the length that a variable part begins with.
+/// The offset and the length of a variable part, from its 8-byte reference.
 fn piece(body: &[u8], at: usize) -> Option<(usize, usize)> {
     let word = u64::from_le_bytes(array(body, at)?);
     Some(((word & 0xFFFF_FFFF) as usize, (word >> 32) as usize))
 }
 
-/// The bytes of a variable part: its length is taken from what the record may have.
+/// The bytes of a variable part. Its length is subtracted from `left`, the bytes that the record's variable parts may still have.
 fn part<'a>(body: &'a [u8], offset: usize, len: usize, left: &mut usize) -> Option<&'a [u8]> {
     *left = left.checked_sub(len)?;
     if len == 0 {
@@ -212,7 +213,7 @@ impl Column {
         }
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         for_numbers!(self, values => values.len(),
@@ -231,7 +232,7 @@ impl Column {
         self.len() == 0
     }
 
-    /// Drops all rows from `n` on.
+    /// Drops rows `n` and later.
     pub fn truncate(&mut self, n: usize) {
         for_numbers!(self, values => values.truncate(n),
             Column::Text(strings) | Column::Bytes(strings) => {
@@ -269,18 +270,18 @@ impl Column {
         }
     }
 
-    /// Adds an integer, cut to the bits that the column has.
+    /// Adds an integer, truncated to the width of the column.
     ///
     /// # Panics
-    /// If it is no column of integers.
+    /// Panics if the column does not hold integers.
     pub(crate) fn push_int(&mut self, bits: u128) {
         for_integers!(self, values: T => values.push(bits as T), // The bits that there are.
             _ => unreachable!("only integers have differences"),
         );
     }
 
-    /// Adds the values at `offset` of bodies that begin at these places of the payload and are long enough. Only for
-    /// types whose bytes are values whatever they are.
+    /// Adds the values at `offset` of the bodies that begin at `bodies` in the payload. The bodies must be long enough, and
+    /// any bytes must be a valid value of the type.
     pub(crate) fn extend_plain(&mut self, payload: &[u8], bodies: &[u32], offset: u32) {
         macro_rules! copy {
             ($values:expr, $ty:ty) => {
@@ -324,8 +325,8 @@ impl Column {
         );
     }
 
-    /// Adds the values at `at` of rows that all have `size` bytes, as [`Column::extend_plain`] does, in steps of one
-    /// length.
+    /// Adds the values at offset `at` of rows that all have `size` bytes. Like [`Column::extend_plain`], but with a constant
+    /// stride.
     pub(crate) fn extend_alike(&mut self, rows: &[u8], size: usize, at: usize) {
         macro_rules! copy {
             ($values:expr, $ty:ty) => {
@@ -358,8 +359,9 @@ impl Column {
         }
     }
 
-    /// Adds the plain value at `at` of a record's body. `left` is how many bytes its variable parts may still have. If it
-    /// cannot be decoded, the column may have parts of it, which [`Column::truncate`] removes.
+    /// Adds the plain value at offset `at` of a record's body. `left` is the number of bytes that its variable parts may
+    /// still have. Returns `None` if the value cannot be decoded; parts of it may then be in the column, and
+    /// [`Column::truncate`] removes them.
     pub(crate) fn push_plain(
         &mut self,
         layout: &Layout,
@@ -446,7 +448,7 @@ impl Column {
         Some(())
     }
 
-    /// Adds the packed value that the cursor stands at, as [`Column::push_plain`] does.
+    /// Adds the packed value at the cursor. Fails like [`Column::push_plain`].
     pub(crate) fn push_packed(&mut self, layout: &Layout, from: &mut Cursor<'_>) -> Option<()> {
         match (self, &layout.shape) {
             (Column::U8(values), _) => values.push(from.uv()?.try_into().ok()?),
@@ -524,7 +526,7 @@ impl Column {
         Some(())
     }
 
-    /// Adds a string of bytes to a column of such.
+    /// Adds a byte string to a column of byte strings. `None` if the column has another type or another width.
     pub(crate) fn push_bytes(&mut self, more: &[u8]) -> Option<()> {
         match self {
             Column::Text(strings) | Column::Bytes(strings) => strings.push(more),
@@ -536,16 +538,16 @@ impl Column {
         }
     }
 
-    /// The integer of a row, with its sign, as bits.
-    #[allow(clippy::unnecessary_cast)] // One of the types is that already.
+    /// The integer of a row as bits, sign-extended.
+    #[allow(clippy::unnecessary_cast)] // One of the types is `u128` already.
     pub(crate) fn int_bits(&self, row: usize) -> u128 {
-        for_integers!(self, values: T => values[row] as T as u128, // Extended as its sign says.
+        for_integers!(self, values: T => values[row] as T as u128, // Sign-extended if the type is signed.
             Column::Bool(values) => values[row].into(),
             _ => 0,
         )
     }
 
-    /// The integer of a row; 128-bit numbers above the largest that has a sign wrap. `None` of other columns.
+    /// The integer of a row; unsigned 128-bit numbers above `i128::MAX` wrap. `None` for columns of other types.
     #[must_use]
     pub fn as_int(&self, row: usize) -> Option<i128> {
         let is_int = for_integers!(self, values: T => size_of::<T>() == size_of_val(&values[row]),

@@ -1,4 +1,4 @@
-//! Values of any type one by one: what rows are written from where no program's own structure stands for them.
+//! Single values of any type, for writing rows without a structure of the program.
 
 use crate::column::Column;
 use crate::packed::{put_sv, put_uv};
@@ -7,13 +7,13 @@ use quipu_wire::layout::{Layout, Shape};
 /// A value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Datum {
-    /// An integer as its bits, extended as its sign says.
+    /// An integer as its bits, sign-extended.
     Int(u128),
     /// A floating-point number as its bits.
     Float(u64),
     /// True or false.
     Bool(bool),
-    /// A text, bytes of any number or of one.
+    /// A text, or a byte string of variable or fixed length.
     Bytes(Vec<u8>),
     /// Elements, members or return addresses.
     List(Vec<Datum>),
@@ -51,8 +51,8 @@ pub fn of_column(column: &Column, row: usize) -> Datum {
     }
 }
 
-/// Writes the plain form at `at` of the body that begins at `start` of `out`; variable parts are appended. `None` if the value
-/// is not of that type.
+/// Writes the plain form of `value` at offset `at` of the body that begins at `start` of `out`; variable parts are appended.
+/// `None` if the value is not of this type.
 pub fn put_plain(layout: &Layout, value: &Datum, out: &mut Vec<u8>, start: usize, at: usize) -> Option<()> {
     let place = start + at;
     let put = |out: &mut Vec<u8>, bytes: &[u8]| {
@@ -117,7 +117,7 @@ pub fn put_plain(layout: &Layout, value: &Datum, out: &mut Vec<u8>, start: usize
     Some(())
 }
 
-/// Appends the packed form; `None` if the value is not of that type.
+/// Appends the packed form; `None` if the value is not of this type.
 pub fn put_packed(layout: &Layout, value: &Datum, out: &mut Vec<u8>) -> Option<()> {
     match (&layout.shape, value) {
         (Shape::Int { bytes, signed }, Datum::Int(n)) => {

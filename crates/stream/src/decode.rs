@@ -1,7 +1,7 @@
-//! From payloads to rows: plain, packed and repeating ones.
+//! Decodes payloads into rows: plain, packed and repeating ones.
 //!
-//! A decoder goes through one payload and may be asked several times, since a few bytes of repetitions can stand for millions of
-//! rows: each answer is a batch of bounded size. Fields are decoded column by column where a type allows that.
+//! A decoder walks one payload and returns batches of bounded size, one per call, since a few bytes of repetitions can stand
+//! for millions of rows. Fields are decoded column by column where their type allows it.
 
 use crate::batch::{Batch, Remark, Rows, Side};
 use crate::column::Column;
@@ -19,9 +19,9 @@ use std::sync::Arc;
 /// Bytes before the body of a plain row.
 pub const ROW_HEAD_BYTES: usize = 16;
 
-/// Ids of plain rows that are no data.
+/// Ids of plain rows other than data.
 pub mod reserved {
-    /// To be skipped.
+    /// Padding, to be skipped.
     pub const PADDING: u32 = 0;
     /// A metadata record.
     pub const METADATA: u32 = 1;
@@ -33,29 +33,29 @@ pub mod reserved {
     pub const REMARK: u32 = 4;
 }
 
-/// How many rows of repetitions a batch has.
+/// Maximum number of rows of repetitions in a batch.
 const BATCH_ROWS: usize = 1 << 16;
 
-/// From how many rows of one schema and one size on they are decoded together.
+/// Number of consecutive rows of one schema and size from which they are decoded together.
 const MIN_ALIKE: usize = 8;
 
-/// How many of them at a time: their bytes stay in the nearest cache.
+/// Number of such rows decoded at a time: their bytes stay in the L1 cache.
 const BLOCK_ROWS: usize = 256;
 
-/// How many bytes of payload may be decoded again for one batch.
+/// Limit, in bytes of payload, on what repetitions may decode again for one batch.
 const BATCH_BYTES: usize = 16 << 20;
 
-/// How many words are kept of earlier records, which repetitions need: 256 MiB.
+/// Limit, in words, on the earlier records kept for repetitions.
 const MAX_HISTORY_WORDS: usize = 32 << 20;
 
-/// How many rows at the front of `rows` have this schema and this size, `most` at most.
+/// Number of rows at the front of `rows` with this schema and size, at most `most`.
 fn n_alike(rows: &[u8], id: u32, size: usize, most: usize) -> usize {
     let head = u64::from(id) | (size as u64) << 32;
     let is_like = |row: &&[u8]| row.first_chunk::<8>().is_some_and(|it| u64::from_le_bytes(*it) == head);
     rows.chunks_exact(size).take(most).take_while(is_like).count()
 }
 
-/// Decodes the bodies of rows of numbers that are not in the columns yet; of aggregations, places of rows are kept.
+/// Decodes the bodies of rows of numbers that are not in the columns yet. Keeps `bodies`, which merging aggregations needs.
 fn extend_numbers(payload: &[u8], rows: &mut Rows) {
     let Rows { schema, columns, bodies, .. } = rows;
     for (column, field) in columns.iter_mut().zip(&schema.fields) {
@@ -63,33 +63,33 @@ fn extend_numbers(payload: &[u8], rows: &mut Rows) {
     }
 }
 
-/// What came of a frame.
+/// Counts and faults from decoding a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Records that were decoded.
     pub decoded: u64,
     /// Records that were read and could not be decoded.
     pub undecoded: u64,
-    /// Whether some record broke the rules of its type.
+    /// Whether a record broke the rules of its type.
     pub has_invalid: bool,
-    /// Whether the payload broke off.
+    /// Whether the payload ends in the middle of a record, or cannot be read to its end.
     pub is_broken: bool,
-    /// Whether times fell.
+    /// Whether a time was smaller than the one before it.
     pub time_fell: bool,
 }
 
-/// A private encoding, or one that needs a library: how its payloads become rows.
+/// Decodes payloads of a private encoding, or of one that needs an extra library, into rows.
 pub trait RowDecoder: Send + Sync {
-    /// Decodes a payload into the tables of a batch; see [`Batch::table_mut`] and [`Batch::settle`]. Gives how many records it
-    /// decoded, and whether the payload was whole.
+    /// Decodes a payload into the tables of a batch; see [`Batch::table_mut`] and [`Batch::settle`]. Returns the number of
+    /// records decoded, and whether the payload was whole.
     fn decode(&self, header: &Header, payload: &[u8], metadata: &Metadata, batch: &mut Batch) -> (u64, bool);
 }
 
-/// Decoders by the number of their encoding.
+/// Row decoders by the number of their encoding.
 #[derive(Clone, Default)]
 pub struct Registry {
     decoders: FxHashMap<u16, Arc<dyn RowDecoder>>,
-    /// Encodings whose payloads are handed out as they are.
+    /// Encodings whose payloads are returned undecoded.
     bodies: Vec<u16>,
 }
 
@@ -100,52 +100,52 @@ impl std::fmt::Debug for Registry {
 }
 
 impl Registry {
-    /// Adds the decoder of an encoding.
+    /// Adds the decoder of an encoding, replacing an earlier one.
     pub fn register(&mut self, encoding: u16, decoder: Arc<dyn RowDecoder>) {
         self.decoders.insert(encoding, decoder);
     }
 
-    /// Hands payloads of an encoding out as they are, like the bodies of other formats.
+    /// Makes the reader return payloads of an encoding undecoded, like the bodies of other formats.
     pub fn hand_out(&mut self, encoding: u16) {
         self.bodies.push(encoding);
     }
 
-    /// True if payloads of an encoding are handed out as they are.
+    /// Whether payloads of an encoding are returned undecoded.
     #[must_use]
     pub fn hands_out(&self, encoding: u16) -> bool {
         self.bodies.contains(&encoding)
     }
 
-    /// True for a frame of rows that one of the decoders is for.
+    /// Whether a frame has rows in an encoding with a registered decoder.
     #[must_use]
     pub fn decodes(&self, header: &Header) -> bool {
         header.kind == kind::DATA && self.get(header.encoding).is_some()
     }
 
-    /// The decoder of an encoding.
+    /// The decoder of an encoding, if one is registered.
     #[must_use]
     pub fn get(&self, encoding: u16) -> Option<&Arc<dyn RowDecoder>> {
         self.decoders.get(&encoding)
     }
 }
 
-/// What has to be known of the frame whose payload is decoded.
+/// A payload and the facts about its frame that decoding needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Body<'a> {
-    /// Its header; of an open frame with what the head of its payload says.
+    /// The header of the frame. For an open frame, completed from the head of its payload.
     pub header: &'a Header,
     /// The payload, unpacked.
     pub payload: &'a [u8],
-    /// Whether the rows are still being written: zeros between them are room that was claimed.
+    /// Whether the rows are still being written: zeros between them are room that was claimed and not written yet.
     pub is_open: bool,
-    /// Of an open frame: what its head says marks valid records, in private encodings.
+    /// For an open frame in a private encoding: the tag that marks valid records, from the head of the payload.
     pub tag: u64,
 }
 
-/// Goes through one payload.
+/// Decodes one payload.
 #[derive(Debug, Default)]
 pub struct Decoder {
-    /// The table of each schema id that was met; `None`: not known.
+    /// The table of each schema id seen so far; `None` if the id is unknown.
     slots: FxHashMap<u32, Option<usize>>,
     outcome: Outcome,
     runs: Option<Runs>,
@@ -153,16 +153,16 @@ pub struct Decoder {
     is_begun: bool,
 }
 
-/// Where a payload of repeating rows stands.
+/// Position and state in a payload of repeating rows.
 #[derive(Debug, Default)]
 struct Runs {
     at: usize,
     time: u64,
     n_read: u64,
-    /// By schema: the fields' last values.
+    /// Last values of the fields, by schema id.
     last: FxHashMap<u32, Vec<u128>>,
     history: History,
-    /// Records that a repetition still has to make, and its period.
+    /// Records left to make from the current repetition, and its period.
     left: u64,
     period: u64,
 }
@@ -174,14 +174,14 @@ impl Decoder {
         Decoder::default()
     }
 
-    /// What came of the frame so far.
+    /// Counts and faults so far.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         self.outcome
     }
 
-    /// Puts the next rows of `body`, which is the same each time, into `batch`, which is cleared before; false if there were
-    /// none left. Metadata that stand between plain rows are added to `metadata`.
+    /// Clears `batch` and fills it with the next rows of `body`, which has to be the same in each call; false if none were
+    /// left. Metadata records between plain rows are added to `metadata`.
     pub fn next(
         &mut self,
         body: &Body<'_>,
@@ -216,17 +216,17 @@ impl Decoder {
         true
     }
 
-    /// Whether anything was asked of it.
+    /// Whether [`Decoder::next`] has been called.
     pub(crate) fn is_begun(&self) -> bool {
         self.is_begun
     }
 
-    /// Notes what came of a payload that was decoded elsewhere.
+    /// Sets the outcome of a payload that was decoded elsewhere.
     pub(crate) fn note(&mut self, outcome: Outcome) {
         self.outcome = outcome;
     }
 
-    /// For payloads that are decoded elsewhere: true the first time.
+    /// For payloads that are decoded elsewhere: true on the first call only.
     pub(crate) fn take_once(&mut self) -> bool {
         !std::mem::replace(&mut self.is_begun, true)
     }
@@ -245,7 +245,7 @@ impl Decoder {
         slot
     }
 
-    /// Plain rows: one walk over their heads, then column by column.
+    /// Decodes plain rows: one pass over their heads, then column by column.
     fn plain(
         &mut self,
         body: &Body<'_>,
@@ -258,9 +258,9 @@ impl Decoder {
         let mut at = 0;
         let mut n_records = 0_u32;
         let mut time_before = 0;
-        // Rows of one schema mostly follow each other.
+        // The schema id, size and table of the last row: rows of one schema are often adjacent.
         let mut last: Option<(u32, usize, usize)> = None;
-        // Before this place there are no more rows that are alike.
+        // Before this offset, too few consecutive rows are alike to be decoded together.
         let mut unlike_before = 0;
         while at < payload.len() {
             if is_open && payload.get(at..at + 8) == Some(&[0; 8]) {
@@ -316,7 +316,7 @@ impl Decoder {
                     rows.bodies.clear();
                     rows.reserve((payload.len() - row_at) / size);
                     at = row_at;
-                    // The head of the row that ends them is looked at again.
+                    // `n_alike` reads the head that ends the run; the outer loop reads it again.
                     while let n @ 1.. = n_alike(&payload[at..], id, size, BLOCK_ROWS) {
                         let block = &payload[at..at + n * size];
                         at += n * size;
@@ -350,13 +350,13 @@ impl Decoder {
         batch.settle();
     }
 
-    /// Compares the time of a row with that before it.
+    /// Notes whether the time of a row is smaller than the time before it.
     fn take_time(&mut self, header: &Header, before: &mut u64, time: u64) {
         self.outcome.time_fell |= time < *before && !header.has(flag::UNORDERED);
         *before = time;
     }
 
-    /// Decodes the bodies of rows whose heads have been walked over.
+    /// Decodes the bodies of rows whose heads have been read.
     fn fill(&mut self, payload: &[u8], rows: &mut Rows) {
         if rows.is_numbers {
             extend_numbers(payload, rows);
@@ -387,7 +387,7 @@ impl Decoder {
         self.outcome.decoded += n_kept as u64;
     }
 
-    /// Packed rows, with repetitions or without.
+    /// Decodes packed rows, with or without repetitions.
     fn packed(&mut self, body: &Body<'_>, metadata: &Metadata, batch: &mut Batch) {
         let Body { header, payload, .. } = *body;
         let with_runs = header.encoding == encoding::RUNS;
@@ -428,7 +428,7 @@ impl Decoder {
                         .ok()
                         .and_then(|id| Some((id, self.slot(header, metadata, batch, id)?)));
                     let Some((id, slot)) = slot else {
-                        // Nothing says where the next record begins.
+                        // The size of a record of unknown schema is unknown, so the rest is lost.
                         self.outcome.undecoded += promised - runs.n_read;
                         break;
                     };
@@ -446,7 +446,7 @@ impl Decoder {
         self.runs = Some(runs);
     }
 
-    /// Makes one record of a repetition; gives how many bytes were decoded for it.
+    /// Makes one record of a repetition; returns the number of bytes decoded for it.
     fn repeat(
         &mut self,
         body: &Body<'_>,
@@ -472,7 +472,7 @@ impl Decoder {
                 column.push_int(next(n_delta));
                 *last = column.int_bits(column.len() - 1);
             } else {
-                // It could be decoded where it stands, so it can be again.
+                // The field was decoded at this place before, so it can be decoded again.
                 column.push_packed(&field.layout, &mut cursor)?;
             }
         }
@@ -485,7 +485,7 @@ impl Decoder {
     }
 }
 
-/// The metadata records between plain rows, up to where the payload breaks off.
+/// The metadata records between plain rows, up to the end of the payload or the first malformed row.
 pub(crate) fn metadata_rows(payload: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -503,15 +503,15 @@ pub(crate) fn metadata_rows(payload: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The remarks between the rows of an unpacked payload in plain rows, up to where the payload breaks off. Rows are passed over,
-/// not decoded.
+/// The remarks between the rows of an unpacked payload of plain rows, up to the end of the payload or the first malformed
+/// row. Rows are skipped, not decoded.
 pub fn remarks(payload: &[u8]) -> impl Iterator<Item = Remark> {
     let (mut at, mut ordinal) = (0, 0_u32);
     std::iter::from_fn(move || {
         loop {
             let rest = payload.get(at..)?;
             let head = u64::from_le_bytes(*rest.first_chunk()?);
-            // Room of an open frame that was claimed and never written.
+            // Room of an open frame that was claimed and not written.
             if head == 0 {
                 at += 8;
                 continue;
@@ -539,7 +539,8 @@ fn remark(body: &[u8], (ordinal, time): (u32, u64)) -> Option<Remark> {
     Some(Remark { ordinal, time, text })
 }
 
-/// Reads what does not count as a record. `place` says how many records of the frame stand before it, and its time.
+/// Reads a side record: one that does not count as data. `place` is the number of data records before it in the frame, and
+/// its time.
 fn side(id: u32, body: &[u8], place: (u32, u64), batch: &mut Batch) {
     if id == reserved::REMARK {
         batch.side.extend(remark(body, place).map(Side::Remark));
@@ -561,7 +562,7 @@ fn push_plain(columns: &mut [Column], schema: &Schema, body: &[u8]) -> Option<()
     Some(())
 }
 
-/// Reads a record that stands as it is; `None` if it is cut off or breaks its type.
+/// Reads a record stored in full; `None` if it is cut off or breaks the rules of its type.
 fn literal(
     cursor: &mut Cursor<'_>,
     runs: &mut Runs,
@@ -603,7 +604,7 @@ fn literal(
     Some(())
 }
 
-/// Reads a repetition; `None` if it is none, or what it repeats is not there.
+/// Reads a repetition; `None` if it is malformed, or if the records that it repeats are not available.
 fn begin_repeat(cursor: &mut Cursor<'_>, runs: &mut Runs, promised: u64) -> Option<()> {
     const REPEAT: u64 = 1;
     if cursor.uv()? != REPEAT {
@@ -622,18 +623,19 @@ fn begin_repeat(cursor: &mut Cursor<'_>, runs: &mut Runs, promised: u64) -> Opti
     Some(())
 }
 
-/// The records of a frame so far, as far as repetitions need them: schema, place of the packed body, time and delta fields.
+/// The records of a frame so far, reduced to the parts that repetitions need: schema, offset of the packed body, time and
+/// delta fields.
 #[derive(Debug, Default)]
 struct History {
     words: Vec<u128>,
-    /// Where each record begins in `words`, with its schema and its body.
+    /// For each record: its schema, the offset of its body in the payload, and the index of its first word in `words`.
     heads: Vec<(u32, u32, u32)>,
-    /// How many records were dropped from the front.
+    /// Number of records dropped from the front.
     n_dropped: u64,
 }
 
 impl History {
-    /// Schema, place of the body, and where time and delta fields stand in `words`.
+    /// Schema, offset of the body, and the index in `words` of the record's time and delta fields.
     fn get(&self, record: u64) -> Option<(u32, u32, usize)> {
         let at = usize::try_from(record.checked_sub(self.n_dropped)?).ok()?;
         self.heads.get(at).map(|(id, base, start)| (*id, *base, *start as usize))
@@ -647,7 +649,7 @@ impl History {
         fields: impl Iterator<Item = (&'f u128, &'f crate::schema::SchemaField)>,
     ) {
         if self.words.len() * 2 > MAX_HISTORY_WORDS || self.heads.len() * 2 > MAX_HISTORY_WORDS {
-            // A repetition that reaches this far back is refused.
+            // A repetition that reaches further back than the kept records is refused.
             let n = self.heads.len() / 2;
             let cut = self.heads.get(n).map_or(self.words.len(), |head| head.2 as usize);
             self.words.drain(..cut);

@@ -1,8 +1,9 @@
-//! Whether a producer has ended, in whatever order its frames come.
+//! Whether a producer has ended, for frames that arrive in any order.
 
 use crate::frame::{Header, kind};
 
-/// The highest numbers of stream 0, which has the end of a producer. One that continues has later frames there.
+/// The highest sequence numbers in stream 0, which carries the END frame of a producer. A producer that continues after an
+/// END has later frames there.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ending {
     end: Option<u64>,
@@ -10,7 +11,7 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// Takes a frame of the producer. Indexes, padding and open frames say nothing.
+    /// Takes a frame of the producer. Indexes, padding and open frames are ignored.
     pub fn add(&mut self, header: &Header) {
         match header.kind {
             kind::INDEX | kind::PAD | kind::OPEN => {}
@@ -20,7 +21,7 @@ impl Ending {
         }
     }
 
-    /// Whether its END comes after all other frames that describe it.
+    /// Whether the END frame comes after all other frames that count.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         self.end > self.other

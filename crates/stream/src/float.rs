@@ -1,11 +1,11 @@
-//! Floating-point numbers as C's `%e`, `%f` and `%g` print them.
+//! Formats floating-point numbers like C's `%e`, `%f` and `%g`.
 
 use std::io::Write as _;
 
-/// Digits after the point where a format does not say how many.
+/// Digits after the point if the format gives no precision.
 const DEFAULT_PRECISION: usize = 6;
 
-/// No format asks for more digits.
+/// Upper limit on the precision, so that hostile formats cannot make huge texts.
 const MAX_PRECISION: usize = 512;
 
 /// Appends the digits of a number without its sign: `letter` is one of `e`, `E`, `f`, `g`, `G`.
@@ -48,14 +48,14 @@ fn scientific(out: &mut Vec<u8>, value: f64, precision: usize, is_alternate: boo
     let _ = write!(out, "e{sign}{:02}", exponent.unsigned_abs());
 }
 
-/// The number after an `e`.
+/// The exponent in a text like `e-7`.
 fn exponent_at(text: &[u8]) -> i32 {
     let digits = text.get(1..).and_then(|digits| std::str::from_utf8(digits).ok());
     digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
 fn shortest(out: &mut Vec<u8>, value: f64, precision: usize, is_alternate: bool) {
-    // The exponent that the number has once it is rounded to that many digits.
+    // The exponent of the number once it is rounded to this many significant digits.
     let start = out.len();
     let _ = write!(out, "{value:.*e}", precision - 1);
     let mark = out[start..].iter().rposition(|byte| *byte == b'e').map_or(out.len(), |at| start + at);
@@ -63,7 +63,7 @@ fn shortest(out: &mut Vec<u8>, value: f64, precision: usize, is_alternate: bool)
     out.truncate(start);
     let is_fixed = exponent >= -4 && i64::from(exponent) < precision as i64;
     if is_fixed {
-        // As many digits after the point as are left of all.
+        // Of the significant digits, those that remain for the fraction.
         let after = (precision as i64 - 1 - i64::from(exponent)).max(0) as usize; // A few digits.
         fixed(out, value, after, is_alternate);
         if !is_alternate {
@@ -78,7 +78,7 @@ fn shortest(out: &mut Vec<u8>, value: f64, precision: usize, is_alternate: bool)
     }
 }
 
-/// Removes zeros at the end of a fraction, and its point if nothing is left of it.
+/// Removes trailing zeros of a fraction, and the point if no digit is left after it.
 fn trim(out: &mut Vec<u8>, start: usize, end: usize) {
     if !out[start..end].contains(&b'.') {
         return;
@@ -93,7 +93,7 @@ fn trim(out: &mut Vec<u8>, start: usize, end: usize) {
     out.drain(keep..end);
 }
 
-/// A number with its sign as C's `%g` prints it.
+/// Formats a number with its sign like C's `%g`.
 #[must_use]
 pub fn general(value: f64) -> String {
     let mut out = Vec::new();

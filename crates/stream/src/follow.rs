@@ -1,4 +1,4 @@
-//! A file that still grows: its frames as they are finished.
+//! Follows a file that is still being written: returns its frames as they are finished.
 
 use crate::ending::Ending;
 use crate::frame::{Header, SYNC, TRAILER, TRAILER_BYTES, kind};
@@ -12,33 +12,33 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long to wait before the file is looked at again.
+/// Pause before the file is read again.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// How long a frame that is being written is waited for, where later ones are whole.
+/// Time to wait for an unfinished frame when later frames are whole.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a file that grows has next.
+/// The next item of a growing file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// A frame that is whole; its payload has not been looked at.
+    /// A whole frame; its payload has not been checked.
     Frame(FrameAt),
-    /// Bytes that are no frame: damage, or at the end what was not finished.
+    /// Bytes outside frames: damage, or an unfinished frame at the end.
     Other(Range<u64>),
-    /// Nothing yet.
+    /// Nothing new yet.
     Nothing,
-    /// All producers have ended, or nothing more will come.
+    /// All producers have ended, or nothing more will be written.
     End,
 }
 
-/// The frames of a file that is being written, one after the other, without waiting for them.
+/// Reads the frames of a file that is being written, one after the other, without blocking.
 ///
-/// Where room was claimed and its frame is not finished, zeros stand in the place of its sync. Buffers that a program is still
-/// writing are no frames yet: [`Growing::open`] lists them.
+/// If room was claimed and its frame is not finished, zeros stand in place of its sync bytes. Buffers that a program is
+/// still writing are not returned as frames; [`Growing::open`] lists them.
 #[derive(Debug)]
 pub struct Growing {
     file: Arc<File>,
-    /// Where the next frame should begin.
+    /// Offset at which the next frame should begin.
     at: u64,
     producers: FxHashMap<u64, Ending>,
     open: Vec<FrameAt>,
@@ -47,7 +47,7 @@ pub struct Growing {
 }
 
 impl Growing {
-    /// The frames of `file`, from its first byte on.
+    /// Reads the frames of `file` from its first byte.
     #[must_use]
     pub fn new(file: File) -> Growing {
         Growing {
@@ -60,40 +60,40 @@ impl Growing {
         }
     }
 
-    /// The file.
+    /// The file that is read.
     #[must_use]
     pub fn file(&self) -> &Arc<File> {
         &self.file
     }
 
-    /// Buffers that were being written, as far as the file was read.
+    /// Open frames, in the part of the file read so far: buffers that a program was still writing.
     #[must_use]
     pub fn open(&self) -> &[FrameAt] {
         &self.open
     }
 
-    /// Bytes of the file before the next frame.
+    /// Offset of the next frame in the file.
     #[must_use]
     pub fn position(&self) -> u64 {
         self.at
     }
 
-    /// Whether some producer was met, and each that was has ended.
+    /// Whether at least one producer was seen, and every producer seen has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         !self.producers.is_empty() && self.producers.values().all(Ending::is_ended)
     }
 
-    /// What comes next. `is_over` says that nothing more will be written; it is asked before the file is looked at.
+    /// Returns the next item. `is_over` says whether nothing more will be written; it is called before the file is read.
     ///
     /// # Errors
-    /// If the file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn next(&mut self, mut is_over: impl FnMut() -> bool) -> io::Result<Next> {
         loop {
             if self.is_at_end {
                 return Ok(Next::End);
             }
-            // It is asked before the file is looked at: what was written before it ended is there.
+            // Asked before the file is read: what was written before the writer ended is then in the file.
             let is_over = self.has_ended() || is_over();
             let mut input = FileInput::new(Arc::clone(&self.file))?;
             let size = input.size_bytes();
@@ -116,7 +116,7 @@ impl Growing {
             }
             let rest = self.at..size;
             let since = *self.stuck.get_or_insert_with(Instant::now);
-            // Other bytes than a frame are passed if later frames are whole and they do not become one.
+            // Other bytes are passed over if a later frame is whole and they have not become one within the time limit.
             if (is_over || since.elapsed() >= PATIENCE)
                 && !rest.is_empty()
                 && let Ok(found) = find_header(&mut input, self.at + u64::from(is_begun))?
@@ -136,7 +136,7 @@ impl Growing {
         }
     }
 
-    /// Whether the frame at the place of the next one ends as it should; one that was torn does not.
+    /// Whether the frame at the current offset has its trailer; a torn frame does not.
     fn has_trailer(&self, header: &Header) -> io::Result<bool> {
         let mut trailer = [0; TRAILER_BYTES];
         let end = self.at + header.frame_len();
@@ -146,14 +146,14 @@ impl Growing {
     }
 }
 
-/// Reads the frames of a file that is being written, for a [`Pipe`](crate::input::Pipe): waits where the file ends, and ends
-/// when all producers have.
+/// Reads the frames of a file that is being written, for a [`Pipe`](crate::input::Pipe). Blocks at the end of the file, and
+/// ends when all producers have ended.
 ///
-/// Buffers that a program is still writing are given out at the end, with what they have then; so places count the bytes that
-/// were given out, not those of the file.
+/// Buffers that a program is still writing are returned last, with the rows that they have then. So offsets count the bytes
+/// returned, not those of the file.
 pub struct Follow {
     growing: Growing,
-    /// What is given out next.
+    /// Range of the file to return next.
     next: Range<u64>,
     open: Option<VecDeque<Range<u64>>>,
     is_over: Box<dyn FnMut() -> bool + Send>,
@@ -166,14 +166,14 @@ impl std::fmt::Debug for Follow {
 }
 
 impl Follow {
-    /// Follows a file until its producers have ended, or `is_over` says that nothing more will come: it is asked each time
-    /// before more is waited for.
+    /// Follows a file until its producers have ended, or `is_over` says that nothing more will be written. `is_over` is
+    /// called each time before waiting for more.
     #[must_use]
     pub fn new(file: File, is_over: impl FnMut() -> bool + Send + 'static) -> Follow {
         Follow { growing: Growing::new(file), next: 0..0, open: None, is_over: Box::new(is_over) }
     }
 
-    /// What can be given out next; nothing at the end.
+    /// The range of the file to return next; `None` at the end.
     fn look(&mut self) -> io::Result<Option<Range<u64>>> {
         loop {
             if let Some(open) = &mut self.open {

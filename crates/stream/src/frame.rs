@@ -1,40 +1,40 @@
-//! Frames: the header of 96 bytes, its numbers and limits, and how a payload is packed into one.
+//! Frames: the header of 96 bytes, its constants and limits, and writing a payload as a frame.
 //!
 //! SPEC: stream.md#frames.
 
 use quipu_wire::{crc32c, crc32c_append};
 use std::io;
 
-/// The bytes that a frame begins with; no stored payload has them, but for those of open frames, which are never masked.
+/// The first bytes of a frame. No stored payload contains them, except payloads of open frames, which are never masked.
 pub const SYNC: [u8; 8] = [0xF5, 0x51, 0x50, 0x55, 0x31, 0x0D, 0x0A, 0x1A];
 
 /// The last bytes of a frame.
 pub const TRAILER: [u8; 4] = *b"QPUE";
 
-/// Bytes of a header as it is written today.
+/// Length of a header in bytes, without an extension.
 pub const HEADER_BYTES: usize = 96;
 
 /// Bytes of a trailer: the frame's length and [`TRAILER`].
 pub const TRAILER_BYTES: usize = 8;
 
-/// A frame without payload.
+/// Length in bytes of a frame without payload.
 pub const SMALLEST_FRAME: u64 = (HEADER_BYTES + TRAILER_BYTES) as u64;
 
-/// Version of frames that is known.
+/// The frame version that this crate reads and writes.
 pub const VERSION: u8 = 1;
 
-/// `lost` of a frame, if the number is not known or larger.
+/// Value of `lost` in a frame if the number is unknown or larger.
 pub const LOST_MANY: u32 = u32::MAX;
 
-/// Frames whose stored payload is larger are refused.
+/// Readers refuse frames with a larger stored payload.
 pub const MAX_STORED_BYTES: u32 = 64 << 20;
 
-/// Frames whose payload is larger are refused.
+/// Readers refuse frames with a larger decompressed payload.
 pub const MAX_RAW_BYTES: u32 = 256 << 20;
 
 /// Kinds of frames.
 pub mod kind {
-    /// To be skipped.
+    /// Padding, to be skipped.
     pub const PAD: u8 = 0;
     /// Metadata records.
     pub const META: u8 = 1;
@@ -42,7 +42,7 @@ pub mod kind {
     pub const DATA: u8 = 2;
     /// A loss.
     pub const LOSS: u8 = 3;
-    /// Where earlier frames stand.
+    /// Positions of earlier frames.
     pub const INDEX: u8 = 4;
     /// The end of a producer.
     pub const END: u8 = 5;
@@ -58,7 +58,7 @@ pub mod kind {
 
 /// Codecs of payloads.
 pub mod codec {
-    /// As it is.
+    /// Not compressed.
     pub const NONE: u8 = 0;
     /// One LZ4 block.
     pub const LZ4: u8 = 1;
@@ -68,7 +68,7 @@ pub mod codec {
 
 /// Encodings of payloads.
 pub mod encoding {
-    /// Nothing.
+    /// No payload.
     pub const NONE: u16 = 0;
     /// CBOR items.
     pub const CBOR: u16 = 1;
@@ -80,7 +80,7 @@ pub mod encoding {
     pub const ARROW: u16 = 18;
     /// Packed rows with repetitions.
     pub const RUNS: u16 = 19;
-    /// The first of the bodies that other formats define.
+    /// The first encoding number for bodies of other formats.
     pub const FIRST_FOREIGN: u16 = 32;
     /// A DTrace principal buffer.
     pub const DTRACE: u16 = 32;
@@ -96,13 +96,13 @@ pub mod encoding {
     pub const APITRACE: u16 = 37;
     /// Events of Prism in their variable form, beginning with the configuration.
     pub const PRISM_VARIABLE: u16 = 38;
-    /// Kept for executions.
+    /// Reserved for executions.
     pub const EXECUTIONS: u16 = 39;
     /// Lines of text.
     pub const LINES: u16 = 40;
-    /// Words of what DynamoRIO's tracer leaves to be converted.
+    /// Raw words of DynamoRIO's tracer, before conversion.
     pub const RAW_WORDS: u16 = 41;
-    /// The last of the bodies that other formats define.
+    /// The last encoding number for bodies of other formats.
     pub const LAST_FOREIGN: u16 = 41;
     /// Rows as JSON lines.
     pub const JSON: u16 = 48;
@@ -114,25 +114,25 @@ pub mod encoding {
     pub const INDEX: u16 = 80;
     /// An end.
     pub const END: u16 = 81;
-    /// From here on, encodings are private.
+    /// The first private encoding; all larger numbers are private too.
     pub const FIRST_PRIVATE: u16 = 0x8000;
-    /// Cells of programs that record themselves: a private encoding, which is known here.
+    /// Cells of programs that record themselves: a private encoding that this crate can decode.
     pub const CELLS: u16 = quipu_cells::layout::encoding::CELLS;
 }
 
 /// Flags of frames.
 pub mod flag {
-    /// Who does not understand the frame must stop.
+    /// A reader that does not understand the frame must stop.
     pub const CRITICAL: u16 = 1;
     /// The first frame of a snapshot.
     pub const SNAPSHOT_START: u16 = 2;
     /// The last frame of a snapshot.
     pub const SNAPSHOT_END: u16 = 4;
-    /// Times in the frame may fall.
+    /// Times in the frame may decrease.
     pub const UNORDERED: u16 = 8;
 }
 
-/// The header of a frame, without what only holds it together.
+/// The header of a frame, without sync bytes, version and header checksum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// See [`kind`].
@@ -155,34 +155,34 @@ pub struct Header {
     pub stream: u32,
     /// Epoch of the producer.
     pub epoch: u32,
-    /// Metadata records needed before this frame; of META frames: known after it.
+    /// Number of metadata records needed to read this frame; for META frames: the number known after it.
     pub meta_version: u32,
     /// Data records in the payload.
     pub records: u32,
-    /// Number among the frames of this producer and stream.
+    /// Sequence number among the frames of this producer and stream.
     pub seq: u64,
-    /// Smallest time.
+    /// Smallest time in the frame, in ticks of the stream's clock.
     pub ts_first: u64,
-    /// Largest time.
+    /// Largest time in the frame, in ticks of the stream's clock.
     pub ts_last: u64,
-    /// Bytes back to the first frame of the last snapshot; 0: none, or not known.
+    /// Distance in bytes back to the first frame of the last snapshot; 0 if there is none, or it is unknown.
     pub meta_back: u64,
-    /// Data records of this stream known lost since its frame before.
+    /// Data records of this stream known to be lost since its previous frame.
     pub lost: u32,
     /// CRC-32C of the stored payload.
     pub payload_crc: u32,
-    /// What every stored byte was combined with.
+    /// The byte that every stored byte was XORed with.
     pub mask: u8,
 }
 
-/// Why bytes that begin with [`SYNC`] are no header.
+/// Reason why bytes that begin with [`SYNC`] are not a valid header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderFault {
-    /// The bytes end within it.
+    /// The bytes end within the header.
     Cut,
-    /// Its checksum or its length is wrong.
+    /// The checksum or the length of the header is wrong.
     Damaged,
-    /// It is of another version.
+    /// The frame has another version.
     Version(u8),
 }
 
@@ -201,7 +201,7 @@ pub(crate) fn is_trailer_of(header: &Header, bytes: &[u8]) -> bool {
 }
 
 impl Header {
-    /// Reads the header at the front of `bytes`, which begin with [`SYNC`].
+    /// Reads the header at the front of `bytes`, which have to begin with [`SYNC`].
     ///
     /// # Errors
     /// See [`HeaderFault`].
@@ -242,7 +242,7 @@ impl Header {
         })
     }
 
-    /// The 96 bytes that it is written as.
+    /// The stored form of the header, without an extension.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; HEADER_BYTES] {
         let mut all = [0; HEADER_BYTES];
@@ -270,7 +270,7 @@ impl Header {
         all
     }
 
-    /// The bytes that it is written as with an [extension](Extension), whose length is a multiple of 8 and at most 416.
+    /// The stored form of the header with an [extension](Extension), whose length has to be a multiple of 8 and at most 416.
     #[must_use]
     pub fn to_bytes_with(&self, extension: &[u8]) -> Vec<u8> {
         let mut all = self.to_bytes().to_vec();
@@ -281,19 +281,19 @@ impl Header {
         all
     }
 
-    /// Bytes of the header in the file.
+    /// Length of the header in bytes, extension included.
     #[must_use]
     pub fn len_bytes(&self) -> u64 {
         u64::from(self.words) * 8
     }
 
-    /// Bytes of the whole frame.
+    /// Length of the whole frame in bytes.
     #[must_use]
     pub fn frame_len(&self) -> u64 {
         (self.len_bytes() + u64::from(self.stored_len)).next_multiple_of(8) + TRAILER_BYTES as u64
     }
 
-    /// Whether the frame keeps the limits that readers enforce.
+    /// Whether the frame is within the limits that readers enforce.
     #[must_use]
     pub fn is_within_limits(&self) -> bool {
         let (stored, raw) = (u64::from(self.stored_len), u64::from(self.raw_len));
@@ -302,7 +302,7 @@ impl Header {
         self.stored_len <= MAX_STORED_BYTES
             && self.raw_len <= MAX_RAW_BYTES
             && (self.codec == codec::NONE || raw <= 1024 * stored + (4 << 20))
-            // Of metadata, an item has a byte at least; of all other kinds the number is not used.
+            // A metadata item has at least one byte. Other kinds do not use this number.
             && (u64::from(self.records) <= max_records
                 || !matches!(self.kind, kind::META | kind::DATA | kind::AGG))
     }
@@ -313,7 +313,7 @@ impl Header {
         self.flags & flag != 0
     }
 
-    /// Whether the encoding is one that this kind may have and that this crate knows how to take apart or hand out.
+    /// Whether the kind allows the encoding, and this crate can decode it or return its payload undecoded.
     #[must_use]
     pub fn is_known_encoding(&self) -> bool {
         match self.kind {
@@ -330,7 +330,7 @@ impl Header {
         }
     }
 
-    /// Whether the payload is one of another format, to be handed out as it is.
+    /// Whether the payload belongs to another format and is returned undecoded.
     #[must_use]
     pub fn is_foreign(&self) -> bool {
         match self.kind {
@@ -341,19 +341,19 @@ impl Header {
     }
 }
 
-/// What the header of a body says beyond its 96 bytes, so that reading can continue there when frames before it are lost.
+/// Header fields of a body beyond the first 96 bytes, from which reading can continue if earlier frames are lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extension {
-    /// Payload bytes of the stream's frames before this one.
+    /// Payload bytes of the stream in the frames before this one.
     pub bytes_before: u64,
-    /// Their records.
+    /// Records of the stream in the frames before this one.
     pub records_before: u64,
-    /// What the format of the body needs to know of what stood before; at most 400 bytes.
+    /// State of the body's format at the start of the frame; at most 400 bytes.
     pub state: Vec<u8>,
 }
 
 impl Extension {
-    /// Reads what stands after the first 96 bytes of a header; none if it is too short.
+    /// Reads the bytes after the first 96 of a header; `None` if there are fewer than 16.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Extension> {
         (bytes.len() >= 16).then(|| Extension {
@@ -363,7 +363,7 @@ impl Extension {
         })
     }
 
-    /// The bytes that it is written as, a multiple of 8.
+    /// The stored form, with a length that is a multiple of 8.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut all = [self.bytes_before.to_le_bytes(), self.records_before.to_le_bytes()].concat();
@@ -373,14 +373,14 @@ impl Extension {
     }
 }
 
-/// The smallest mask after which `stored` has no [`SYNC`] in it; 0 if it has none as it is. `None` if each of the 256 masks makes
-/// one, which takes 256 places made for it.
+/// The smallest mask with which `stored` does not contain [`SYNC`]; 0 if it does not contain it as it is. `None` if none of
+/// the 256 masks works, for which a payload has to be crafted.
 #[must_use]
 pub fn mask_for(stored: &[u8]) -> Option<u8> {
     if memchr::memmem::find(stored, &SYNC).is_none() {
         return Some(0);
     }
-    // After mask m the sync occurs where the bytes are SYNC ^ m: neighbours differ as they do in SYNC.
+    // With mask m, the sync bytes occur where `stored` has SYNC ^ m: adjacent bytes differ as they do in SYNC.
     let mut used = [false; 256];
     for window in stored.windows(SYNC.len()) {
         let mask = window[0] ^ SYNC[0];
@@ -391,10 +391,10 @@ pub fn mask_for(stored: &[u8]) -> Option<u8> {
     (0..=u8::MAX).find(|mask| !used[usize::from(*mask)])
 }
 
-/// Appends a whole frame. `header` says what it is; lengths, mask and checksums of it are set here.
+/// Appends a whole frame. The lengths, the mask and the checksums in `header` are set here; the caller sets the rest.
 ///
 /// # Errors
-/// As [`seal`] says.
+/// Fails as [`seal`] does.
 pub fn write_frame(
     header: &mut Header,
     raw_len: u32,
@@ -408,10 +408,10 @@ pub fn write_frame(
     Ok(())
 }
 
-/// Masks a stored payload and sets what the header says of it. The writer of the frame may be another thread.
+/// Masks a stored payload and sets the header fields that depend on it. Another thread may then write the frame.
 ///
 /// # Errors
-/// If no mask hides the sync bytes, or readers would refuse the frame for its lengths.
+/// Returns an error if no mask hides the sync bytes, or if the lengths exceed the limits that readers enforce.
 pub fn seal(header: &mut Header, raw_len: u32, stored: &mut [u8]) -> io::Result<()> {
     let refused = |why: &'static str| io::Error::new(io::ErrorKind::InvalidInput, why);
     header.words = (HEADER_BYTES / 8) as u8; // 12.
@@ -428,7 +428,7 @@ pub fn seal(header: &mut Header, raw_len: u32, stored: &mut [u8]) -> io::Result<
     Ok(())
 }
 
-/// Appends what follows the payload of a frame: padding and trailer.
+/// Appends the bytes after the payload of a frame: padding and trailer.
 pub(crate) fn finish(header: &Header, out: &mut Vec<u8>) {
     let stored = header.stored_len as usize; // 32 bits.
     out.resize(out.len() + stored.next_multiple_of(8) - stored, 0);

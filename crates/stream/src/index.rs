@@ -1,7 +1,7 @@
-//! Opening a large file by its index: which frames there are, without walking over all of them.
+//! Opens a large file by its indexes: lists the frames without reading all of them.
 //!
 //! An index is a hint. Each header is checked when its frame is read, and metadata frames are read and checked here. Where a
-//! chain of indexes breaks off, the rest of the file is walked over.
+//! chain of indexes breaks off, the rest of the file is scanned.
 
 use crate::frame::{HEADER_BYTES, Header, SMALLEST_FRAME, TRAILER, TRAILER_BYTES, encoding, kind};
 use crate::input::Input;
@@ -10,28 +10,28 @@ use crate::session::{INDEX_ENTRY_BYTES, INDEX_HEAD_BYTES};
 use quipu_wire::crc32c;
 use std::io;
 
-/// What an index says of a frame.
+/// The entry of an index for one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Where it begins.
+    /// Offset of the frame in the file.
     pub offset: u64,
-    /// Bytes of it.
+    /// Length of the frame in bytes.
     pub len_bytes: u32,
-    /// Its kind.
+    /// Kind, see [`kind`].
     pub kind: u8,
-    /// Its codec.
+    /// Codec, see [`crate::frame::codec`].
     pub codec: u8,
-    /// Its encoding.
+    /// Encoding, see [`encoding`].
     pub encoding: u16,
-    /// Its producer.
+    /// The first 8 bytes of the producer's UUID.
     pub producer: u64,
-    /// Its stream.
+    /// Stream of the producer.
     pub stream: u32,
-    /// Records in it.
+    /// Number of records in the frame.
     pub records: u32,
-    /// Its times, first and last.
+    /// Smallest and largest time in the frame.
     pub times: (u64, u64),
-    /// Its number.
+    /// Sequence number in the stream.
     pub seq: u64,
 }
 
@@ -53,8 +53,8 @@ impl Entry {
         })
     }
 
-    /// The frame, with as much of its header as an index says: not its epoch, nor what its payload needs. `None` if it is too
-    /// short for a frame.
+    /// The frame, with the header fields that an index has: the epoch and the fields needed to read the payload are missing.
+    /// `None` if the length is too short for a frame.
     #[must_use]
     pub fn frame(&self) -> Option<FrameAt> {
         let stored_len = self.len_bytes.checked_sub(SMALLEST_FRAME as u32)?;
@@ -76,21 +76,21 @@ impl Entry {
     }
 }
 
-/// The frames of a file by its indexes, in the order of the file.
+/// The frames of a file, from its indexes, in the order of the file.
 #[derive(Clone, Debug, Default)]
 pub struct Directory {
-    /// All frames but those of indexes.
+    /// All frames except index frames, and END frames that no index lists.
     pub entries: Vec<Entry>,
-    /// Where the indexes stand, and the ends that lead to them, which no index names.
+    /// Offsets of the frames that no index lists: the indexes themselves, and END frames that lead to one.
     pub others: Vec<u64>,
 }
 
 impl Directory {
-    /// Follows the chain of indexes from the end of a file of `size` bytes. `None` if it has no index that leads to its
-    /// first byte, or to that of a stream that follows another with an index.
+    /// Follows the chain of indexes from the end of a file of `size` bytes. `None` if the chain does not lead back to the
+    /// first byte of the file. In a file of several streams, each has to have an index.
     ///
     /// # Errors
-    /// If the input cannot be read.
+    /// Returns an error if the input cannot be read.
     pub fn read(input: &mut impl Input, size: u64) -> io::Result<Option<Directory>> {
         let mut parts: Vec<Vec<Entry>> = Vec::new();
         let mut others = Vec::new();
@@ -111,7 +111,7 @@ impl Directory {
                 first = entries.first().map(|entry| entry.offset).or(first);
                 parts.push(entries);
                 others.push(at);
-                // Distances only lead back, so this ends.
+                // Distances only lead backwards, so the loop ends.
                 index_at = if back == 0 { None } else { at.checked_sub(back) };
             }
             match first.filter(|first| *first < end) {
@@ -124,7 +124,7 @@ impl Directory {
         Ok(Some(Directory { entries: parts.concat(), others }))
     }
 
-    /// The first frame of a stream that may have records at or after a time: its place among the entries.
+    /// The first frame of a stream that may have records at or after a time: its index in `entries`.
     #[must_use]
     pub fn seek_time(&self, producer: u64, stream: u32, time: u64) -> Option<usize> {
         self.entries.iter().position(|entry| {
@@ -134,8 +134,8 @@ impl Directory {
         })
     }
 
-    /// The frame with the data record of this number, all streams counted together, and how many of the frame's come before
-    /// it.
+    /// The frame with data record number `record`, counted over all streams: its index in `entries`, and the number of
+    /// records in the frame before that one.
     #[must_use]
     pub fn seek_record(&self, record: u64) -> Option<(usize, u64)> {
         let mut before = 0;
@@ -150,20 +150,20 @@ impl Directory {
     }
 }
 
-/// A frame's header, if one stands there.
+/// The frame whose header is at `offset`; `None` if there is no valid header.
 ///
 /// # Errors
-/// If the input cannot be read.
+/// Returns an error if the input cannot be read.
 pub fn frame_at(input: &mut impl Input, offset: u64) -> io::Result<Option<FrameAt>> {
     let bytes = input.get(offset, 512)?;
     let header = bytes.starts_with(&crate::frame::SYNC).then(|| Header::read(bytes)).and_then(Result::ok);
     Ok(header.filter(Header::is_within_limits).map(|header| FrameAt { offset, header }))
 }
 
-/// The bytes of a frame's header beyond the first 96, which no index has.
+/// The header bytes of a frame after the first 96, which indexes do not have. Empty if there are none.
 ///
 /// # Errors
-/// If the input cannot be read.
+/// Returns an error if the input cannot be read.
 pub fn extension(input: &mut impl Input, offset: u64) -> io::Result<Vec<u8>> {
     let Some(frame) = frame_at(input, offset)? else { return Ok(Vec::new()) };
     let len = usize::from(frame.header.words) * 8;
@@ -183,7 +183,7 @@ fn frame_before(input: &mut impl Input, end: u64) -> io::Result<Option<FrameAt>>
     Ok(frame.filter(|frame| frame.header.frame_len() == len))
 }
 
-/// The payload of a frame that is neither packed nor masked, if its checksum is right.
+/// The payload of a frame that is neither compressed nor masked, if its checksum is right.
 fn plain_payload<'a>(input: &'a mut impl Input, frame: &FrameAt) -> io::Result<Option<&'a [u8]>> {
     let len = frame.header.stored_len as usize; // Within the limits.
     let bytes = input.get(frame.payload_at(), len)?;
@@ -191,7 +191,7 @@ fn plain_payload<'a>(input: &'a mut impl Input, frame: &FrameAt) -> io::Result<O
     Ok(bytes.get(..len).filter(|bytes| is_plain && crc32c(bytes) == frame.header.payload_crc))
 }
 
-/// Where an END says that the last index stands.
+/// Offset of the last index, from the payload of an END frame.
 fn end_index(input: &mut impl Input, end: &FrameAt) -> io::Result<Option<u64>> {
     let Some(payload) = plain_payload(input, end)? else { return Ok(None) };
     let map = quipu_wire::cbor::decode(payload).ok();
@@ -199,7 +199,7 @@ fn end_index(input: &mut impl Input, end: &FrameAt) -> io::Result<Option<u64>> {
     Ok(back.and_then(|back| end.offset.checked_sub(back)))
 }
 
-/// The entries of an index, and how far back the one before stands.
+/// The entries of an index, and the distance back to the index before it (0: none).
 pub(crate) fn read_index(input: &mut impl Input, at: u64) -> io::Result<Option<(Vec<Entry>, u64)>> {
     let Some(frame) = frame_at(input, at)? else { return Ok(None) };
     if frame.header.kind != kind::INDEX || frame.header.encoding != encoding::INDEX {
@@ -214,7 +214,7 @@ pub(crate) fn read_index(input: &mut impl Input, at: u64) -> io::Result<Option<(
     let [c0, c1, c2, c3, _, _, _, _, back @ ..] = *head;
     let back = u64::from_le_bytes(back);
     let count = u64::from(u32::from_le_bytes([c0, c1, c2, c3]));
-    // An index of nothing names no frame that the walk could go on from.
+    // An empty index names no frame from which the walk could continue.
     if count == 0 || entries.len() as u64 != count * INDEX_ENTRY_BYTES as u64 {
         return Ok(None);
     }

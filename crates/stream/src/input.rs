@@ -1,24 +1,24 @@
-//! Where frames are read from: memory, files at any place, and pipes, which are read once and forgotten.
+//! Sources of frames: memory, files with random access, and pipes, which are read once.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::sync::Arc;
 
-/// How many bytes a file or pipe is read by at least.
+/// Minimum number of bytes per read of a file or pipe.
 const READ_BYTES: usize = 64 << 10;
 
-/// How many bytes of a file are read at least after a jump: a header and the trailer before it need few.
+/// Minimum number of bytes read from a file after a jump: a header and the trailer before it need few.
 const JUMP_BYTES: usize = 4 << 10;
 
-/// Bytes by position.
+/// Bytes addressed by their position.
 pub trait Input {
-    /// The bytes from `at` on: `len` of them or more, fewer only where the input ends.
+    /// Returns the bytes from `at`: at least `len` of them, or fewer at the end of the input.
     ///
     /// # Errors
-    /// If reading fails.
+    /// Returns an error if reading fails.
     fn get(&mut self, at: u64, len: usize) -> io::Result<&[u8]>;
 
-    /// Says that no byte before `at` will be asked for again.
+    /// Tells the input that no byte before `at` will be requested again.
     fn forget(&mut self, _at: u64) {}
 }
 
@@ -38,7 +38,7 @@ impl<I: Input + ?Sized> Input for &mut I {
     }
 }
 
-/// A file; a window of it is held.
+/// A file, with a window of it in memory.
 #[derive(Debug)]
 pub struct FileInput {
     file: Arc<File>,
@@ -48,16 +48,16 @@ pub struct FileInput {
 }
 
 impl FileInput {
-    /// The file as long as it is now.
+    /// Opens the file at its current length; bytes appended later are not read.
     ///
     /// # Errors
-    /// If its size cannot be found out.
+    /// Returns an error if the size of the file cannot be determined.
     pub fn new(file: Arc<File>) -> io::Result<FileInput> {
         let size = file.metadata()?.len();
         Ok(FileInput { file, size, window: Vec::new(), at: 0 })
     }
 
-    /// Bytes of the file when it was opened.
+    /// Length of the file in bytes when it was opened.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.size
@@ -106,7 +106,7 @@ impl Input for FileInput {
     }
 }
 
-/// What is read once, from its beginning to its end.
+/// A source that is read once, from beginning to end.
 #[derive(Debug)]
 pub struct Pipe<R> {
     source: R,
@@ -126,7 +126,7 @@ impl<R: Read> Input for Pipe<R> {
     fn get(&mut self, at: u64, len: usize) -> io::Result<&[u8]> {
         let skip = usize::try_from(at.saturating_sub(self.at)).unwrap_or(usize::MAX);
         let wanted = skip.saturating_add(len);
-        // The buffer grows by what comes, not by what was announced.
+        // The buffer grows by the bytes that arrive, not by a length that the input announces.
         while !self.ended && self.buffer.len() < wanted {
             let old = self.buffer.len();
             self.buffer.resize(old + READ_BYTES, 0);
@@ -149,7 +149,7 @@ impl<R: Read> Input for Pipe<R> {
 
     fn forget(&mut self, at: u64) {
         let n = usize::try_from(at.saturating_sub(self.at)).unwrap_or(usize::MAX).min(self.buffer.len());
-        // Moving the rest to the front is paid by what is dropped.
+        // The rest is moved only if at least as much is dropped, so the cost is amortised.
         if n >= READ_BYTES && n >= self.buffer.len() / 2 {
             self.buffer.drain(..n);
             self.at += n as u64;
@@ -157,16 +157,16 @@ impl<R: Read> Input for Pipe<R> {
     }
 }
 
-/// Files as one stream: the bytes of each follow those of the one before.
+/// Several files as one stream of concatenated bytes.
 #[derive(Debug)]
 pub struct Chain {
-    /// Files, and where each begins.
+    /// Files, each with its offset in the stream.
     files: Vec<(u64, FileInput)>,
     joined: Vec<u8>,
 }
 
 impl Chain {
-    /// These files, in this order.
+    /// Chains files in this order.
     #[must_use]
     pub fn new(files: impl IntoIterator<Item = FileInput>) -> Chain {
         let mut at = 0;
@@ -178,7 +178,7 @@ impl Chain {
         Chain { files: files.collect(), joined: Vec::new() }
     }
 
-    /// Bytes of all files.
+    /// Total length of all files in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.files.last().map_or(0, |(begin, file)| begin + file.size_bytes())

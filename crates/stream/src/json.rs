@@ -1,4 +1,4 @@
-//! Values as JSON: how records are shown to programs, and rows that came as JSON lines.
+//! Values as JSON: prints records for programs, and reads rows from JSON lines.
 
 use crate::batch::{Batch, Rows};
 use crate::column::Column;
@@ -11,7 +11,7 @@ use quipu_wire::types::Type;
 use std::fmt;
 use std::sync::Arc;
 
-/// A JSON value with integers of 128 bits.
+/// A JSON value with 128-bit integers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Json {
     /// Null.
@@ -28,7 +28,7 @@ pub enum Json {
     Text(String),
     /// A list.
     List(Vec<Json>),
-    /// Values by name, in this order.
+    /// Names and values, in insertion order.
     Object(Vec<(String, Json)>),
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for Json {
             Json::Int(n) => write!(f, "{n}"),
             Json::Wide(n) => write!(f, "{n}"),
             Json::Float(x) if x.is_finite() => write!(f, "{x:?}"),
-            // JSON has no such numbers.
+            // JSON has no infinities and no NaN.
             Json::Float(x) => write!(f, "\"{x}\""),
             Json::Text(text) => f.write_str(&quoted(text)),
             Json::List(items) => {
@@ -77,7 +77,7 @@ impl fmt::Display for Json {
     }
 }
 
-/// Bytes in hexadecimal.
+/// Formats bytes in hexadecimal.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     let mut text = Vec::new();
@@ -94,7 +94,7 @@ pub fn put_hex(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// A value of CBOR.
+/// Converts a CBOR value.
 #[must_use]
 pub fn of_cbor(value: &cbor::Value) -> Json {
     match value {
@@ -122,7 +122,7 @@ pub fn of_cbor(value: &cbor::Value) -> Json {
     }
 }
 
-/// The value of a row.
+/// The value of a row as JSON.
 #[must_use]
 pub fn value(column: &Column, layout: &Layout, row: usize) -> Json {
     let elements = |child: &Column, element: &Layout, range: std::ops::Range<usize>| {
@@ -183,8 +183,8 @@ pub fn value(column: &Column, layout: &Layout, row: usize) -> Json {
     }
 }
 
-/// A record: its schema, its time, its fields by name, its text if it has a format. A field whose text is not UTF-8 is given
-/// in hexadecimal under its name with `_hex`, and then there is no text.
+/// A record: its schema, its time, its fields by name, and its text if it has a format. A field whose text is not UTF-8 is
+/// given in hexadecimal under its name with `_hex`; the record then has no text.
 #[must_use]
 pub fn record(rows: &Rows, row: usize, metadata: &Metadata) -> Vec<(String, Json)> {
     let mut pairs = vec![
@@ -208,8 +208,8 @@ pub fn record(rows: &Rows, row: usize, metadata: &Metadata) -> Vec<(String, Json
     pairs
 }
 
-/// Decodes rows that are JSON objects, one a line. Gives how many were decoded and how many not, and whether some were no
-/// such objects or did not fit their schema.
+/// Decodes rows from JSON objects, one per line. Returns the number of decoded and of undecoded rows, and whether a line was
+/// not such an object or did not fit its schema.
 pub(crate) fn decode_lines(payload: &[u8], metadata: &Metadata, batch: &mut Batch) -> (u64, u64, bool) {
     let (mut decoded, mut undecoded, mut invalid) = (0, 0, false);
     let lines = payload.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
@@ -252,7 +252,7 @@ pub(crate) fn decode_lines(payload: &[u8], metadata: &Metadata, batch: &mut Batc
     (decoded, undecoded, invalid)
 }
 
-/// Adds a value that is given as [`value`] shows it.
+/// Adds a value in the form in which [`value`] prints it.
 fn push_json(column: &mut Column, layout: &Layout, given: &serde_json::Value) -> Option<()> {
     let bytes = |given: &serde_json::Value| -> Option<Vec<u8>> {
         let text = given.as_str()?;
@@ -263,7 +263,7 @@ fn push_json(column: &mut Column, layout: &Layout, given: &serde_json::Value) ->
     match (column, &layout.shape) {
         (Column::F32(values), _) => values.push(given.as_f64()? as f32), // Rounded.
         (Column::F64(values), _) => values.push(given.as_f64()?),
-        // Half-precision numbers have no place in so plain an encoding.
+        // JSON rows have no half-precision numbers.
         (Column::F16(_), _) => return None,
         (Column::Bool(values), _) => values.push(given.as_bool()?.into()),
         (column @ (Column::Text(_) | Column::Bytes(_) | Column::Fixed { .. }), _) => {
@@ -320,7 +320,7 @@ fn push_json(column: &mut Column, layout: &Layout, given: &serde_json::Value) ->
                     .as_u64()
                     .map(i128::from)
                     .or_else(|| given.as_i64().map(i128::from))
-                    // Numbers of more than 64 bits come as texts.
+                    // Numbers of more than 64 bits are given as texts.
                     .or_else(|| given.as_str()?.parse().ok())?,
             };
             let bits = u32::from(*bytes) * 8;

@@ -1,8 +1,8 @@
 //! The self-describing stream: a container of trace data that carries its own descriptions.
 //!
-//! A file, pipe or socket is a sequence of *frames*, each with two checksums, a number in its stream, and a mark to find it by
-//! after damage. Metadata records in some of them describe the rows in others, so a program that never met the writer can
-//! read what it wrote, joined anywhere. `docs/formats/stream.md` describes the format byte by byte.
+//! A file, pipe or socket is a sequence of *frames*, each with two checksums, a sequence number, and sync bytes by which a
+//! reader finds it after damage. Metadata records in some frames describe the rows in others, so a program without knowledge
+//! of the writer can read the stream, from any point on. `docs/formats/stream.md` describes the format byte by byte.
 //!
 //! ```text
 //! Input ─ Scanner: frames ─ Session: order, metadata, losses, clocks ─ Decoder: rows of each schema as columns ─ Part
@@ -10,20 +10,20 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | [`frame`], [`codec`], [`scan`], [`input`] | frames: headers, payloads, finding them, where bytes come from |
-//! | [`meta`], [`schema`] | what is known in an epoch |
+//! | [`frame`], [`codec`], [`scan`], [`input`] | frames: headers, payloads, finding frames, sources of bytes |
+//! | [`meta`], [`schema`] | the metadata of an epoch |
 //! | [`batch`], [`mod@column`], [`decode`], [`cells`] | payloads into columns |
-//! | [`session`], [`reader`], [`index`], [`survey`], [`work`] | a stream as a whole; opening large files; frames for several threads |
-//! | [`loss`], [`clock`], [`blob`], [`aggregate`] | what else it says |
+//! | [`session`], [`reader`], [`index`], [`survey`], [`work`] | whole streams; opening large files; frames for several threads |
+//! | [`loss`], [`clock`], [`blob`], [`aggregate`] | losses, clocks, attachments, aggregations |
 //! | [`bare`] | metadata records without frames |
 //! | [`mod@write`], [`spec`], [`record`], [`datum`], [`pack`] | writing: the stream, schemas, rows of structures and of values |
-//! | [`open`] | rooms in files that programs have mapped, which outlive the program |
-//! | [`mod@slice`] | parts of streams as streams, flight recorders, appending |
+//! | [`open`] | open frames in files that programs have mapped, which outlive the program |
+//! | [`mod@slice`] | cutting streams into streams, flight recorders, appending |
 //! | [`follow`], [`ending`] | files that grow; whether a producer has ended |
-//! | [`ranges`] | sets of numbers of frames |
+//! | [`ranges`] | sets of frame numbers |
 //! | [`json`], [`text`], [`float`], [`summary`] | records for programs and people |
 //!
-//! Bodies of other formats are handed out as bytes; those formats' own crates decode them.
+//! Bodies of other formats are returned as bytes; the crates of those formats decode them.
 
 pub mod aggregate;
 pub mod bare;

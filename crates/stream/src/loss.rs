@@ -1,30 +1,30 @@
-//! Losses: what frames and loss records say, added up without counting anything twice.
+//! Losses: adds up the losses that frames and loss records report, without counting any twice.
 
 use quipu_wire::cbor::Value;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// What a loss record says.
+/// A loss record.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Loss {
-    /// Why, see [`cause_name`].
+    /// Cause, see [`cause_name`].
     pub cause: u64,
-    /// The stream; absent: that of the frame.
+    /// The stream that lost records; `None` means the stream of the frame.
     pub stream: Option<u32>,
-    /// Records.
+    /// Number of records lost.
     pub records: Option<u64>,
-    /// Bytes.
+    /// Number of bytes lost.
     pub bytes: Option<u64>,
-    /// First and last time of the gap.
+    /// First and last time of the gap, in ticks.
     pub times: (Option<u64>, Option<u64>),
-    /// Total so far.
+    /// Total lost so far.
     pub total: Option<u64>,
-    /// In words.
+    /// Description for people.
     pub text: Option<String>,
 }
 
 impl Loss {
-    /// Reads a loss map.
+    /// Reads a loss map. `None` if it has no cause.
     #[must_use]
     pub fn read(map: &Value) -> Option<Loss> {
         let number = |key: u64| map.get(key).and_then(Value::as_u64);
@@ -39,7 +39,7 @@ impl Loss {
         })
     }
 
-    /// The map that it is written as.
+    /// The CBOR map of the record.
     #[must_use]
     pub fn to_value(&self) -> Value {
         let numbers = [
@@ -85,79 +85,81 @@ pub fn cause_name(cause: u64) -> Option<&'static str> {
     })
 }
 
-/// A sum that reaches this stays there, and means *at least*.
+/// A sum that reaches this value stays there, and means *at least*.
 pub const MANY: u64 = u32::MAX as u64;
 
-/// Causes of losses that who copies or repairs a stream writes: the producer dropped nothing.
+/// Causes written by a program that copies or repairs a stream, rather than by the producer.
 pub mod cause {
-    /// Numbers were missing.
+    /// Sequence numbers were missing.
     pub const GAP: u64 = 16;
-    /// Bytes were not those that their checksums say.
+    /// A checksum did not match.
     pub const CRC: u64 = 17;
     /// Records could not be decoded.
     pub const UNDECODABLE: u64 = 18;
-    /// A flight recorder wrote over them.
+    /// A flight recorder overwrote the records.
     pub const OVERWRITTEN: u64 = 19;
     /// The stream was cut.
     pub const TRUNCATED: u64 = 20;
 }
 
-/// Whether a loss is of an earlier copy of the stream, as the one who copied it found it.
+/// Whether a cause says that an earlier copy of the stream had lost the records, as found by the program that copied it.
 #[must_use]
 pub fn is_of_copy(cause: u64) -> bool {
     matches!(cause, cause::GAP | cause::CRC | cause::UNDECODABLE | cause::TRUNCATED)
 }
 
-/// What loss records say after the last frame of their stream, which no frame explains.
+/// Loss records after the last frame of their stream, which no later frame counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostAfter {
-    /// Whose stream it is.
+    /// The first 8 bytes of the producer's UUID.
     pub producer: u64,
-    /// Its number, or that of the records where they name none.
+    /// The stream that lost records; the stream of the loss records if they do not name one.
     pub stream: u32,
-    /// False if the records do not say which stream they are about.
+    /// False if the records do not name the stream.
     pub is_named: bool,
-    /// Where the last of them stands.
+    /// Offset of the last of these records.
     pub offset: u64,
-    /// How many records are lost: [`MANY`] if that is not known.
+    /// Number of records lost; [`MANY`] if unknown.
     pub records: u64,
-    /// How many bytes, if that is said.
+    /// Number of bytes lost, if known.
     pub bytes: Option<u64>,
-    /// Why, if an earlier copy had lost them; else the producer dropped them.
+    /// The cause, if an earlier copy had lost them; `None` if the producer dropped them.
     pub of_copy: Option<u64>,
 }
 
-/// Something that counts for the losses of a stream.
+/// An entry of the log of losses.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// A frame of data says how many were lost before it.
+    /// A data frame, with the number of records lost before it.
     Frame(u32),
-    /// A loss record, which explains the next frame of its stream: records, bytes, why, and whether it names the stream.
+    /// A loss record, which explains the count of the next frame of its stream: `n` lost records, and whether it names the
+    /// stream.
     Record { n: u64, bytes: Option<u64>, cause: u64, is_named: bool },
 }
 
-/// Where something is said: where its frame belongs, where that stands, and whether it stands inside data.
+/// Position of an entry: the offset at which its frame belongs, the offset of the frame itself, and whether the entry is
+/// inside a data frame.
 type Place = (u64, u64, bool);
 
-/// What comes before what: a frame that came late stands after the one that it belongs before.
+/// Sort key of a position. A late frame sorts after the frame before which it belongs.
 fn order_of((place, offset, inside): Place) -> (u64, bool, u64, bool) {
     (place, place == offset, offset, inside)
 }
 
-/// Everything that is said of losses, with its place: what is found late may stand early.
+/// All reported losses with their positions. They are sorted at the end, because frames that arrive late may belong early.
 #[derive(Debug, Default)]
 pub(crate) struct LossLog {
     events: Vec<(Place, u64, u32, Event)>,
 }
 
 impl LossLog {
-    /// A frame of data, by where it belongs and where it stands.
+    /// Adds a data frame, by the offset at which it belongs and its own offset.
     pub(crate) fn frame(&mut self, (place, offset): (u64, u64), producer: u64, stream: u32, lost: u32) {
-        // A frame that says nothing still explains the records before it.
+        // A frame with a count of 0 still explains the records before it.
         self.events.push(((place, offset, false), producer, stream, Event::Frame(lost)));
     }
 
-    /// A record in a frame; `inside` data it counts as standing after its frame.
+    /// Adds a loss record. If it is `inside` a data frame, it counts after that frame.
     pub(crate) fn record(
         &mut self,
         (place, offset): (u64, u64),
@@ -176,8 +178,8 @@ impl LossLog {
         self.events.push(((place, offset, inside), producer, stream, event));
     }
 
-    /// What loss records say that no frame of their stream explains, since none comes later. `last` gives where the frame of a
-    /// stream with the highest number stands.
+    /// Loss records that no frame of their stream explains, since none comes later. `last` returns the offset of the frame
+    /// with the highest number of a stream.
     pub(crate) fn after_all(&self, last: impl Fn(u64, u32) -> Option<u64>) -> Vec<LostAfter> {
         let mut sums: BTreeMap<(u64, u32, Option<u64>), LostAfter> = BTreeMap::new();
         for ((place, offset, inside), producer, stream, event) in &self.events {
@@ -199,7 +201,7 @@ impl LossLog {
         sums.into_values().collect()
     }
 
-    /// What each stream lost, if anything: by producer and stream.
+    /// Records lost by each stream with a loss, by producer and stream.
     pub(crate) fn totals(&self) -> BTreeMap<(u64, u32), u64> {
         let mut events: Vec<_> = self.events.iter().collect();
         events.sort_by_key(|(place, ..)| order_of(*place));
@@ -238,13 +240,13 @@ mod tests {
         let said: Vec<_> =
             after.iter().map(|lost| (lost.stream, lost.offset, lost.records, lost.is_named)).collect();
         assert_eq!(said, [(0, 200, 3, false), (1, 300, 9, true)]);
-        // What an earlier copy had lost is a sum of its own.
+        // Losses of an earlier copy have their own sum.
         let cut = Loss { cause: cause::TRUNCATED, bytes: Some(28), ..loss(MANY) };
         let mut of_copy = LossLog::default();
         of_copy.record((310, 310), false, 7, 0, &cut);
         let copied = of_copy.after_all(last)[0];
         assert_eq!((copied.records, copied.bytes, copied.of_copy), (MANY, Some(28), Some(20)));
-        // Frames that came late belong before the first one.
+        // These frames arrived late and belong before the first one.
         log.record((100, 320), false, 7, 0, &loss(2));
         log.frame((100, 340), 7, 0, 2);
         assert_eq!(log.totals()[&(7, 0)], 10);

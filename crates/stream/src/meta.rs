@@ -1,7 +1,7 @@
-//! What is known in one epoch of a producer: metadata records by ordinal and by id, and what they come to.
+//! The metadata of one epoch of a producer: records by ordinal and by id, and the types and schemas resolved from them.
 //!
-//! Records are only ever added. Types and schemas are resolved as soon as all that they are made of is known; those that
-//! wait are tried again only when what they wait for appears.
+//! Records are only ever added. A type or schema is resolved once everything that it refers to is known; until then it
+//! waits, and is tried again only when one of the missing types appears.
 
 use crate::finding::Finding;
 use crate::ranges::Ranges;
@@ -13,55 +13,55 @@ use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// How many records an epoch may have.
+/// Maximum number of records in an epoch.
 pub const MAX_RECORDS: usize = 1_000_000;
 
-/// How many bytes the records of an epoch may have together.
+/// Maximum total size of the records of an epoch, in bytes.
 pub const MAX_BYTES: usize = 256 << 20;
 
-/// How many findings are kept before those about metadata are only counted: a few packed bytes can be a million records that
-/// are no records.
+/// Number of findings from which findings about metadata are only counted: a few packed bytes can expand to a million
+/// invalid records.
 pub const MAX_FINDINGS: usize = 100_000;
 
-/// One record.
+/// One metadata record.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Its canonical bytes, with everything that this program does not know; empty if it was refused.
+    /// Canonical bytes of the record, including fields that this program does not know; empty if the record could not be decoded.
     pub bytes: Arc<[u8]>,
-    /// What it is; `None` if it is of no use.
+    /// The decoded record; `None` if it is invalid or unusable.
     pub record: Option<Arc<Record>>,
 }
 
-/// A table: values by index.
+/// A table of values by index.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// Name.
+    /// Name of the table.
     pub name: Option<String>,
-    /// Values that are known.
+    /// Known values by index.
     pub values: BTreeMap<u64, Value>,
 }
 
-/// What is known in one epoch.
+/// The metadata known of one epoch.
 #[derive(Clone, Debug, Default)]
 pub struct Metadata {
     known: Ranges,
     entries: BTreeMap<u32, Entry>,
     n_bytes: usize,
-    /// Findings that were not kept, see [`MAX_FINDINGS`].
+    /// Number of findings that were not kept, see [`MAX_FINDINGS`].
     n_omitted: u64,
-    /// The lowest ordinal of each definition, by kind and id.
+    /// Ordinal of the first definition, by kind and id.
     ids: FxHashMap<(u64, u32), u32>,
     tables: BTreeMap<u32, Table>,
     layouts: FxHashMap<u32, Arc<Layout>>,
     schemas: FxHashMap<u32, Arc<Schema>>,
     aggregations: FxHashMap<u32, Arc<Aggregation>>,
-    /// Records to be resolved, and who waits for which type.
+    /// Ordinals of records to resolve, and of records that wait for a type, by type id.
     to_resolve: BTreeSet<u32>,
     waiting: FxHashMap<u32, Vec<u32>>,
 }
 
 impl Metadata {
-    /// Adds the record of an ordinal, as it was read; call [`Metadata::resolve`] after the last.
+    /// Adds the record with this ordinal, as decoded. Call [`Metadata::resolve`] after the last one.
     pub fn add(&mut self, ordinal: u32, item: Result<Item, Fault>, findings: &mut Vec<Finding>) {
         let bytes: Arc<[u8]> = match &item {
             Ok(item) => item.value.to_bytes().into(),
@@ -81,7 +81,7 @@ impl Metadata {
             self.say("metadata-invalid", ordinal, findings);
             return;
         }
-        // Records that are of no use are kept for copies, so they count too.
+        // Unusable records are kept for copies, so they count too.
         self.n_bytes += bytes.len();
         let record = match &item {
             Ok(item) => {
@@ -105,7 +105,7 @@ impl Metadata {
         self.entries.insert(ordinal, Entry { bytes, record });
     }
 
-    /// Reports what is wrong with a record, or counts it if there is enough of that already.
+    /// Reports a fault of a record, or counts it if there are too many findings already.
     fn say(&mut self, name: &'static str, ordinal: u32, findings: &mut Vec<Finding>) {
         if findings.len() < MAX_FINDINGS {
             findings.push(Finding::new(name).with("ordinal", ordinal));
@@ -114,13 +114,13 @@ impl Metadata {
         }
     }
 
-    /// How many findings about records were counted and not kept.
+    /// Number of findings about records that were counted and not kept.
     #[must_use]
     pub fn n_omitted(&self) -> u64 {
         self.n_omitted
     }
 
-    /// Notes a definition; `None` if it contradicts one that is known, else whether it is new.
+    /// Notes a definition. `None` if it contradicts an earlier one, otherwise whether it is new.
     fn define(&mut self, ordinal: u32, record: &Record, bytes: &[u8]) -> Option<bool> {
         if let Record::Table(piece) = record {
             let table = self.tables.entry(piece.id).or_default();
@@ -155,7 +155,7 @@ impl Metadata {
         Some(true)
     }
 
-    /// Resolves what can be resolved now.
+    /// Resolves the records whose references are known by now.
     pub fn resolve(&mut self, findings: &mut Vec<Finding>) {
         while let Some(ordinal) = self.to_resolve.pop_first() {
             let Some(record) = self.entries.get(&ordinal).and_then(|entry| entry.record.clone()) else {
@@ -217,7 +217,7 @@ impl Metadata {
         Ok(())
     }
 
-    /// Adds the records of a META frame. Gives how many items could not be read, if bytes were left that are none.
+    /// Adds the records of a META frame. On malformed bytes, returns the number of items that could not be read as the error.
     pub(crate) fn add_frame(
         &mut self,
         meta_version: u32,
@@ -230,7 +230,7 @@ impl Metadata {
         for n in 0..records {
             let ordinal = first + n;
             if self.entries.len() >= MAX_RECORDS && !self.known.contains(ordinal.into()) {
-                // No later record of the frame can be used either, so one finding says it of all.
+                // No later record of the frame can be used either, so one finding covers them all.
                 self.known.insert(ordinal.into()..meta_version.into());
                 self.say("metadata-invalid", ordinal, findings);
                 self.resolve(findings);
@@ -251,13 +251,13 @@ impl Metadata {
         if at == payload.len() { Ok(()) } else { Err(0) }
     }
 
-    /// The first ordinal below `version` that is not known.
+    /// The first ordinal below `version` whose record is not known.
     #[must_use]
     pub fn first_unknown_below(&self, version: u32) -> Option<u32> {
         self.known.first_missing_below(version.into()).and_then(|n| u32::try_from(n).ok())
     }
 
-    /// Whether the record of an ordinal is known.
+    /// Whether the record with this ordinal is known.
     #[must_use]
     pub fn knows(&self, ordinal: u32) -> bool {
         self.known.contains(ordinal.into())
@@ -267,18 +267,18 @@ impl Metadata {
         &self.known
     }
 
-    /// How many records there are.
+    /// Number of records.
     #[must_use]
     pub fn n_entries(&self) -> usize {
         self.entries.len()
     }
 
-    /// All records by ordinal.
+    /// All records with their ordinals.
     pub fn entries(&self) -> impl Iterator<Item = (u32, &Entry)> {
         self.entries.iter().map(|(ordinal, entry)| (*ordinal, entry))
     }
 
-    /// A schema by its id.
+    /// The schema with this id, if it can be decoded.
     #[must_use]
     pub fn schema(&self, id: u32) -> Option<&Arc<Schema>> {
         self.schemas.get(&id)
@@ -292,7 +292,7 @@ impl Metadata {
         all
     }
 
-    /// A schema by its name.
+    /// The schema with this name; the one with the lowest id if several have it.
     #[must_use]
     pub fn schema_named(&self, name: &str) -> Option<&Arc<Schema>> {
         let mut named = self.schemas.values().filter(|schema| schema.record.name.as_deref() == Some(name));
@@ -300,19 +300,19 @@ impl Metadata {
         Some(named.fold(first, |lowest, schema| if schema.id() < lowest.id() { schema } else { lowest }))
     }
 
-    /// An aggregation by its id.
+    /// The aggregation with this id.
     #[must_use]
     pub fn aggregation(&self, id: u32) -> Option<&Arc<Aggregation>> {
         self.aggregations.get(&id)
     }
 
-    /// A type by its id.
+    /// The type with this id.
     #[must_use]
     pub fn layout(&self, id: u32) -> Option<&Arc<Layout>> {
         self.layouts.get(&id)
     }
 
-    /// All tables by id.
+    /// All tables, by id.
     #[must_use]
     pub fn tables(&self) -> &BTreeMap<u32, Table> {
         &self.tables
@@ -322,7 +322,7 @@ impl Metadata {
         self.entries.get(self.ids.get(&(kind, id))?)?.record.as_deref()
     }
 
-    /// A format by its id.
+    /// The format with this id.
     #[must_use]
     pub fn format(&self, id: u32) -> Option<&Format> {
         match self.record(6, id)? {
@@ -331,7 +331,7 @@ impl Metadata {
         }
     }
 
-    /// A private encoding by its number.
+    /// The private encoding with this number.
     #[must_use]
     pub fn encoding(&self, id: u32) -> Option<&Encoding> {
         match self.record(13, id)? {
@@ -340,7 +340,7 @@ impl Metadata {
         }
     }
 
-    /// A probe by its id.
+    /// The probe with this id.
     #[must_use]
     pub fn probe(&self, id: u32) -> Option<&Probe> {
         match self.record(7, id)? {
@@ -349,7 +349,7 @@ impl Metadata {
         }
     }
 
-    /// A clock by its id.
+    /// The clock with this id.
     #[must_use]
     pub fn clock(&self, id: u32) -> Option<&Clock> {
         match self.record(2, id)? {
@@ -358,7 +358,7 @@ impl Metadata {
         }
     }
 
-    /// What a stream is.
+    /// The stream record with this number.
     #[must_use]
     pub fn stream(&self, number: u32) -> Option<&Stream> {
         match self.record(3, number)? {
@@ -388,7 +388,7 @@ mod tests {
     fn a_frame_of_two_million_records_that_are_none_says_a_bounded_number_of_findings() {
         let mut metadata = Metadata::default();
         let mut findings = Vec::new();
-        // Each byte is the number 0.
+        // Each zero byte decodes as the number 0.
         let payload = vec![0; 2 * MAX_RECORDS];
         let records = payload.len() as u32;
         assert_eq!(metadata.add_frame(records, records, &payload, &mut findings), Ok(()));

@@ -1,7 +1,7 @@
-//! The order of frames: which are missing, which came late, which came twice.
+//! The order of frames: finds missing, late and duplicate ones.
 //!
-//! All frames but open ones count, each producer and stream from 0. The first frame that is seen of a stream sets the count,
-//! unless the producer was seen from its very beginning: then every stream is expected from 0.
+//! All frames except open ones are numbered, in each stream of a producer from 0. The first frame seen of a stream sets the
+//! expected number, unless the producer was seen from its very beginning: then every stream is expected to start at 0.
 
 use crate::finding::Finding;
 use crate::frame::Header;
@@ -10,10 +10,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// How many ranges of missing frames are remembered for each stream.
+/// Maximum number of ranges of missing frames remembered for each stream.
 const MAX_RANGES: usize = 4096;
 
-/// What to do with a frame.
+/// Decision about a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Use,
@@ -23,18 +23,18 @@ pub(crate) enum Verdict {
 #[derive(Debug, Default)]
 struct StreamOrder {
     next: u64,
-    /// Numbers in gaps that were reported, and those before the first frame that was seen.
+    /// Numbers in reported gaps, and those before the first frame seen.
     missing: Ranges,
-    /// Numbers below this one may be missing and were forgotten.
+    /// Missing numbers below this one may have been forgotten.
     forgotten: u64,
-    /// Numbers of frames before which some are missing, or were, and where they stand.
+    /// Frames directly after a gap, also a gap filled since: their offsets by their numbers.
     shown: BTreeMap<u64, u64>,
-    /// Numbers of frames whose payload was damaged.
+    /// Numbers of frames with a damaged payload.
     damaged: Ranges,
 }
 
 impl StreamOrder {
-    /// Notes that numbers are missing before a frame.
+    /// Notes that numbers are missing before the frame at `offset`.
     fn miss(&mut self, numbers: Range<u64>, offset: u64) {
         if numbers.is_empty() {
             return;
@@ -50,7 +50,7 @@ impl StreamOrder {
     }
 }
 
-/// A gap in the numbers of a stream.
+/// A gap in the sequence numbers of a stream.
 #[derive(Clone, Debug)]
 struct Gap {
     producer: u64,
@@ -60,16 +60,16 @@ struct Gap {
     offset: u64,
 }
 
-/// The counts of all streams.
+/// The order of all streams.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
     streams: FxHashMap<(u64, u32), StreamOrder>,
-    /// Producers that were seen from stream 0, number 0.
+    /// Producers seen from frame 0 of stream 0.
     from_start: FxHashSet<u64>,
-    /// Gaps, which open frames may still fill.
+    /// Gaps; late and open frames may still fill them.
     gaps: Vec<Gap>,
     pub(crate) duplicates: u64,
-    /// Producers that miss a frame.
+    /// Producers with a missing frame.
     pub(crate) with_gaps: FxHashSet<u64>,
 }
 
@@ -104,7 +104,7 @@ impl Order {
         Verdict::Duplicate
     }
 
-    /// Where a frame belongs: one that came late before the frame that showed that it was missing, others where they stand.
+    /// The offset at which a frame belongs: for a late frame, that of the frame which showed the gap; for others, their own.
     pub(crate) fn place(&self, offset: u64, header: &Header) -> u64 {
         let order = self.streams.get(&(header.producer, header.stream));
         let after = header.seq.checked_add(1).zip(order);
@@ -112,7 +112,7 @@ impl Order {
         shown.map_or(offset, |(_, at)| offset.min(*at))
     }
 
-    /// Notes that the payload of a frame was damaged, so that another copy of it would be of use.
+    /// Notes that the payload of a frame was damaged, so that another copy of the frame is useful.
     pub(crate) fn damaged(&mut self, header: &Header) {
         if let Some(order) = self.streams.get_mut(&(header.producer, header.stream)) {
             order.damaged.insert(header.seq..header.seq.saturating_add(1));
@@ -122,19 +122,19 @@ impl Order {
         }
     }
 
-    /// Whether a closed frame with this number was seen whose payload was damaged.
+    /// Whether a closed frame with this number was seen with a damaged payload.
     pub(crate) fn is_damaged(&self, producer: u64, stream: u32, seq: u64) -> bool {
         self.streams.get(&(producer, stream)).is_some_and(|order| order.damaged.contains(seq))
     }
 
-    /// Whether a closed frame with this number was seen, be it damaged.
+    /// Whether a closed frame with this number was seen, damaged or not.
     fn was_seen(&self, producer: u64, stream: u32, seq: u64) -> bool {
         self.streams
             .get(&(producer, stream))
             .is_some_and(|order| seq < order.next && !order.missing.contains(seq))
     }
 
-    /// Whether a closed frame with this number was seen that is not damaged.
+    /// Whether a closed frame with this number was seen undamaged.
     pub(crate) fn has(&self, producer: u64, stream: u32, seq: u64) -> bool {
         self.was_seen(producer, stream, seq) && !self.is_damaged(producer, stream, seq)
     }
@@ -144,14 +144,14 @@ impl Order {
         self.from_start.contains(&producer) && !self.with_gaps.contains(&producer)
     }
 
-    /// Reports the gaps. A gap whose numbers all came late, or stand in open frames, is none.
+    /// Reports the gaps, except those whose numbers all arrived late or are in open frames.
     pub(crate) fn finish(&mut self, is_open: impl Fn(u64, u32, u64) -> bool, findings: &mut Vec<Finding>) {
         let (mut filled, mut unfilled) = (FxHashSet::default(), FxHashSet::default());
         for gap in self.gaps.drain(..) {
             let order = self.streams.get(&(gap.producer, gap.stream));
             let order = order.filter(|order| order.forgotten <= gap.expected);
             let numbers = gap.expected..gap.got;
-            // A gap of more than a few thousand numbers is looked into as a whole only.
+            // A gap of more than a few thousand numbers is checked only as a whole.
             let is_filled = order.is_some_and(|order| !order.missing.meets(&numbers))
                 || gap.got - gap.expected <= MAX_RANGES as u64
                     && numbers.clone().all(|seq| {
@@ -170,7 +170,8 @@ impl Order {
                 );
             }
         }
-        // What an end counts is compared with what came, also of a producer whose other frames are open.
+        // A producer whose gaps were all filled by open or late frames counts as whole, so that the counts of its END are
+        // compared.
         self.with_gaps.retain(|producer| !filled.contains(producer) || unfilled.contains(producer));
     }
 }

@@ -1,4 +1,4 @@
-//! Packed rows written: differences to the row before, and repetitions where rows come again and again.
+//! Writes packed rows: differences to the previous row, and repetitions for rows in a regular pattern.
 
 use crate::datum::{Datum, put_packed};
 use crate::packed::{put_sv, put_uv};
@@ -6,17 +6,17 @@ use crate::schema::Schema;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// The longest period of a repetition that is looked for.
+/// The longest period of a repetition that the writer searches for.
 const MAX_PERIOD: usize = 32;
 
-/// A row as it will be written.
+/// A row to write.
 #[derive(Debug)]
 struct Row {
     schema: Arc<Schema>,
     time: u64,
-    /// Values of the fields that are written as differences.
+    /// Values of the fields that are stored as differences.
     deltas: Vec<u128>,
-    /// All other fields, packed.
+    /// All other fields, in packed form.
     rest: Vec<u8>,
     values: Vec<Datum>,
 }
@@ -27,21 +27,21 @@ pub struct PackedRows {
     rows: Vec<Row>,
 }
 
-/// A payload of packed rows, and what the frame's header says of it.
+/// A payload of packed rows, with the header fields that depend on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packed {
     /// The payload.
     pub payload: Vec<u8>,
-    /// Records.
+    /// Number of records.
     pub records: u32,
-    /// The smallest time, from which the first row counts.
+    /// The smallest time; the time of the first row is stored relative to it.
     pub ts_first: u64,
     /// The largest time.
     pub ts_last: u64,
 }
 
 impl PackedRows {
-    /// Adds a row; `None` if the values are not those of the schema.
+    /// Adds a row; `None` if the values do not fit the schema.
     pub fn push(&mut self, schema: &Arc<Schema>, time: u64, values: Vec<Datum>) -> Option<()> {
         let mut row = Row {
             schema: Arc::clone(schema),
@@ -66,19 +66,19 @@ impl PackedRows {
         Some(())
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The payload of all rows, which are taken out; with repetitions if the encoding has them.
+    /// Takes all rows out and returns their payload; `with_runs` writes repetitions, for encodings that have them.
     pub fn finish(&mut self, with_runs: bool) -> Packed {
         let rows = std::mem::take(&mut self.rows);
         let times = || rows.iter().map(|row| row.time);
@@ -119,7 +119,7 @@ impl PackedRows {
                     last[n_delta] = row.deltas[n_delta];
                     n_delta += 1;
                 } else {
-                    // It could be packed when it was added.
+                    // Packing succeeded when the row was added.
                     let _ = put_packed(&field.layout, value, out);
                 }
             }
@@ -129,7 +129,7 @@ impl PackedRows {
     }
 }
 
-/// Whether the row at `at` is what a repetition of the period makes of the rows before it.
+/// Whether the row at `at` equals the row that a repetition with this period would make.
 fn continues(rows: &[Row], at: usize, period: usize) -> bool {
     let (Some(a), Some(b)) = (at.checked_sub(period), at.checked_sub(2 * period)) else { return false };
     let (row, a, b) = (&rows[at], &rows[a], &rows[b]);
@@ -150,13 +150,13 @@ fn delta_bits(schema: &Schema) -> impl Iterator<Item = u32> + '_ {
     schema.fields.iter().filter(|field| field.is_delta()).map(|field| 8 * field.layout.size.min(16))
 }
 
-/// The repetition that makes the most rows from `at` on, if one is worth its four bytes.
+/// The repetition that makes the most rows from `at`; `None` if none saves more than the four bytes that it takes.
 fn repetition(rows: &[Row], at: usize) -> Option<(usize, usize)> {
     let mut best: Option<(usize, usize)> = None;
     for period in 1..=MAX_PERIOD.min(at / 2) {
         let n = (at..rows.len()).take_while(|at| continues(rows, *at, period)).count();
         let times = n / period;
-        // The schemas of the two periods before have to agree.
+        // A repetition requires the same schemas in the two periods before it.
         let agree =
             || (at - period..at).all(|row| Arc::ptr_eq(&rows[row].schema, &rows[row - period].schema));
         if times > 0 && period * times > best.map_or(1, |(p, r)| p * r) && agree() {

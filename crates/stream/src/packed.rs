@@ -1,4 +1,5 @@
-//! Numbers of variable length: seven bits a byte, low ones first; signed ones folded so that small ones stay short.
+//! Variable-length integers: seven bits per byte, low bits first. Signed ones are zigzag-encoded, so that small magnitudes
+//! stay short.
 
 /// Reads packed values.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +21,7 @@ impl<'a> Cursor<'a> {
         self.at >= self.bytes.len()
     }
 
-    /// An unsigned number of 64 bits: at most ten bytes.
+    /// Reads an unsigned 64-bit number of at most ten bytes.
     #[inline]
     pub(crate) fn uv(&mut self) -> Option<u64> {
         let first = *self.bytes.get(self.at)?;
@@ -31,7 +32,7 @@ impl<'a> Cursor<'a> {
         self.wide(10)?.try_into().ok()
     }
 
-    /// An unsigned number of 128 bits: at most 19 bytes.
+    /// Reads an unsigned 128-bit number of at most 19 bytes.
     pub(crate) fn uv128(&mut self) -> Option<u128> {
         self.wide(19)
     }
@@ -54,25 +55,25 @@ impl<'a> Cursor<'a> {
         None
     }
 
-    /// A signed number of 64 bits.
+    /// Reads a signed 64-bit number.
     #[inline]
     pub(crate) fn sv(&mut self) -> Option<i64> {
         self.uv().map(|n| (n >> 1) as i64 ^ -((n & 1) as i64))
     }
 
-    /// A signed number of 128 bits.
+    /// Reads a signed 128-bit number.
     pub(crate) fn sv128(&mut self) -> Option<i128> {
         self.uv128().map(|n| (n >> 1) as i128 ^ -((n & 1) as i128))
     }
 
-    /// Bytes.
+    /// Reads `n` bytes.
     pub(crate) fn take(&mut self, n: usize) -> Option<&'a [u8]> {
         let bytes = self.bytes.get(self.at..self.at.checked_add(n)?)?;
         self.at += n;
         Some(bytes)
     }
 
-    /// A number of elements; each has a byte at least.
+    /// Reads a number of elements. Since each takes at least one byte, `None` if it exceeds the bytes left.
     pub(crate) fn count(&mut self) -> Option<usize> {
         let n = usize::try_from(self.uv()?).ok()?;
         (n <= self.bytes.len() - self.at).then_some(n)

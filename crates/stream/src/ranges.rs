@@ -1,17 +1,17 @@
-//! Sets of numbers as ranges, so that a gap of a billion takes as little room as one of two.
+//! Sets of numbers as ranges, so that a gap of a billion takes as little memory as a gap of two.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A set of numbers.
+/// A set of numbers, stored as disjoint ranges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ranges {
-    /// The end of each range by its start; they do not touch.
+    /// The end of each range by its start. Ranges neither overlap nor touch.
     map: BTreeMap<u64, u64>,
 }
 
 impl Ranges {
-    /// The ranges from the lowest to the highest; none touches the next.
+    /// The ranges in ascending order; none touches the next.
     pub fn iter(&self) -> impl Iterator<Item = Range<u64>> {
         self.map.iter().map(|(start, end)| *start..*end)
     }
@@ -22,7 +22,7 @@ impl Ranges {
         if start >= end {
             return;
         }
-        // Ranges that overlap or touch become one.
+        // Merges the ranges that overlap or touch the new one.
         while let Some((&other, &other_end)) = self.map.range(..=end).next_back() {
             if other_end < start {
                 break;
@@ -34,7 +34,7 @@ impl Ranges {
         self.map.insert(start, end);
     }
 
-    /// Takes a number out; whether it was there.
+    /// Removes a number; returns whether the set had it.
     pub fn remove(&mut self, n: u64) -> bool {
         let Some((&start, &end)) = self.map.range(..=n).next_back() else { return false };
         if n >= end {
@@ -50,51 +50,51 @@ impl Ranges {
         true
     }
 
-    /// Whether a number is there.
+    /// Whether the set has `n`.
     #[must_use]
     pub fn contains(&self, n: u64) -> bool {
         self.map.range(..=n).next_back().is_some_and(|(_, end)| n < *end)
     }
 
-    /// The smallest number below `end` that is not there.
+    /// The smallest number below `end` that the set does not have.
     #[must_use]
     pub fn first_missing_below(&self, end: u64) -> Option<u64> {
         let first = self.map.get(&0).copied().unwrap_or(0);
         (first < end).then_some(first)
     }
 
-    /// Whether some number of a range is there.
+    /// Whether the set has any number of `range`.
     #[must_use]
     pub fn meets(&self, range: &Range<u64>) -> bool {
         self.map.range(..range.end).next_back().is_some_and(|(_, end)| range.start < *end)
     }
 
-    /// The highest number.
+    /// The highest number in the set.
     #[must_use]
     pub fn last(&self) -> Option<u64> {
         self.map.last_key_value().map(|(_, end)| end - 1)
     }
 
-    /// The range that has a number.
+    /// The range that contains `n`.
     #[must_use]
     pub fn range_of(&self, n: u64) -> Option<Range<u64>> {
         let (start, end) = self.map.range(..=n).next_back()?;
         (n < *end).then_some(*start..*end)
     }
 
-    /// The end of the range that has a number.
+    /// The end of the range that contains `n`.
     #[must_use]
     pub fn end_of(&self, n: u64) -> Option<u64> {
         self.range_of(n).map(|range| range.end)
     }
 
-    /// How many ranges there are.
+    /// Number of ranges.
     #[must_use]
     pub fn n_ranges(&self) -> usize {
         self.map.len()
     }
 
-    /// Forgets the lowest range, and gives it.
+    /// Removes the lowest range and returns it.
     pub fn forget_lowest(&mut self) -> Option<Range<u64>> {
         self.map.pop_first().map(|(start, end)| start..end)
     }

@@ -1,8 +1,8 @@
-//! Reading a stream from its beginning to its end: from files, which are looked through once before, and from pipes.
+//! Reads a stream from beginning to end: from files, whose headers are all scanned first, and from pipes.
 //!
-//! Of a file all metadata are known before the first row is decoded, so a frame that comes before what describes it is
-//! decoded nevertheless. A pipe is read once: frames of data wait for their metadata, but no more of them than a bounded number
-//! of bytes, and open frames for the end.
+//! For a file, all metadata are known before the first row is decoded, so a frame can be decoded even if it comes before its
+//! metadata. A pipe is read once: data frames wait for their metadata, up to a bounded number of bytes, and open frames wait
+//! for the end.
 
 use crate::batch::Batch;
 use crate::codec::Unpacker;
@@ -17,40 +17,40 @@ use quipu_wire::crc32c;
 use std::collections::VecDeque;
 use std::io;
 
-/// How many bytes of frames a reader of a pipe holds until their metadata come.
+/// Bytes of frames that a reader of a pipe holds while they wait for metadata.
 pub const MAX_HELD_BYTES: usize = 64 << 20;
 
-/// How many frames that come again are remembered.
+/// Maximum number of duplicate frames remembered.
 pub(crate) const MAX_COPIES: usize = 1 << 20;
 
-/// A frame to be decoded; its bytes, if the input cannot be asked for them again.
+/// A frame to decode, with its stored bytes if the input cannot be read again.
 #[derive(Debug)]
 struct Pending {
     frame: FrameAt,
     stored: Option<Vec<u8>>,
 }
 
-/// What a frame has.
+/// Contents of a part.
 #[derive(Clone, Copy, Debug)]
 pub enum Content<'a> {
-    /// Rows, in batches if they are very many.
+    /// Rows; a frame with very many is split into batches.
     Rows(&'a Batch),
-    /// Rows of aggregations and the payload that they stand in.
+    /// Rows of aggregations, and the payload that contains them.
     Aggregations(&'a Batch, &'a [u8]),
     /// The body of another format.
     Foreign(&'a [u8]),
 }
 
-/// What comes next of a stream.
+/// The next part of a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
-    /// Where its frame stands.
+    /// Offset of the part's frame.
     pub offset: u64,
-    /// Its frame's header; of an open frame with what its head says.
+    /// Header of the part's frame. For an open frame, completed from the head of its payload.
     pub header: &'a Header,
-    /// What is known in its epoch.
+    /// Metadata of the frame's epoch.
     pub metadata: &'a Metadata,
-    /// What it has.
+    /// Decoded rows, or the body.
     pub content: Content<'a>,
 }
 
@@ -58,14 +58,14 @@ pub struct Part<'a> {
 #[derive(Debug)]
 struct Current {
     frame: FrameAt,
-    /// As the decoder is to see it.
+    /// The header for the decoder: for an open frame, the one that it would have as a closed frame.
     header: Header,
-    /// Where the rows stand in the stored bytes, of an open frame, and the mark of those that are valid.
+    /// For an open frame: range of the rows in the stored bytes.
     rows: Option<std::ops::Range<usize>>,
     tag: u64,
     decoder: Decoder,
     is_foreign: bool,
-    /// Whether a decoder of its own is to be asked.
+    /// Whether a registered decoder handles the encoding.
     registered: bool,
     is_unpacked: bool,
 }
@@ -77,31 +77,31 @@ pub struct StreamReader<I> {
     scanner: Scanner,
     session: Session,
     registry: Registry,
-    /// Whether the input can be asked for any byte again.
+    /// Whether the input can be read at any offset.
     is_seekable: bool,
     is_scanned: bool,
     queue: VecDeque<Pending>,
     held_bytes: usize,
     open: Vec<(OpenHead, Pending)>,
-    /// Further copies of frames of data, by producer, stream and number; their payloads are whole.
+    /// Further copies of data frames, by producer, stream and number. Their payloads are undamaged.
     copies: Copies,
     is_open_sorted: bool,
     current: Option<Current>,
     stored: Vec<u8>,
     unpacker: Unpacker,
-    /// The payload that was read last is unpacked, and its stored bytes were not kept.
+    /// Whether the last payload read was decompressed directly from the input, without keeping its stored bytes.
     is_unpacked: bool,
     batch: Batch,
     is_finished: bool,
 }
 
 impl<I: Input> StreamReader<I> {
-    /// A reader of something that can be read anywhere: all frames are looked at before the first part is given out.
+    /// Reads an input with random access: all headers are scanned before the first part is returned.
     pub fn new(input: I) -> StreamReader<I> {
         StreamReader::with(input, Scanner::new(), true)
     }
 
-    /// A reader of something that can be read once.
+    /// Reads an input that can be read only once.
     pub fn once(input: I) -> StreamReader<I> {
         StreamReader::with(input, Scanner::new(), false)
     }
@@ -128,14 +128,14 @@ impl<I: Input> StreamReader<I> {
         }
     }
 
-    /// Uses these decoders for encodings that this crate does not know.
+    /// Registers decoders for encodings that this crate does not know.
     #[must_use]
     pub fn with_registry(mut self, registry: Registry) -> StreamReader<I> {
         self.registry = registry;
         self
     }
 
-    /// What is known of the stream so far; all of it after the last part.
+    /// The session: all that is known of the stream so far, and complete after the last part.
     #[must_use]
     pub fn session(&self) -> &Session {
         &self.session
@@ -147,18 +147,18 @@ impl<I: Input> StreamReader<I> {
         self.scanner.unwritten_bytes
     }
 
-    /// Looks at all frames of an input that can be read at any place.
+    /// Scans all frames of an input with random access.
     fn scan_all(&mut self) -> io::Result<()> {
         while self.scan_one()? {}
         self.queue = in_order(std::mem::take(&mut self.queue).into(), |pending| &pending.frame.header).into();
         self.learn_from_rows()
     }
 
-    /// The frames with data, after a look at the headers of all frames: units of work for several threads, which decode them
-    /// with the metadata of [`Session::metadata`] and say which are damaged. Of an input that can be read once there are none.
+    /// Scans the headers of all frames and returns the data frames, as units of work for several threads. The threads decode
+    /// them with [`Session::metadata`] and report which are damaged. Empty for an input that can be read only once.
     ///
     /// # Errors
-    /// If the input cannot be read.
+    /// Returns an error if the input cannot be read.
     pub fn data_frames(&mut self) -> io::Result<Vec<FrameAt>> {
         if self.is_seekable && !std::mem::replace(&mut self.is_scanned, true) {
             self.scan_all()?;
@@ -166,7 +166,7 @@ impl<I: Input> StreamReader<I> {
         Ok(self.queue.iter().filter(|_| self.is_seekable).map(|pending| pending.frame).collect())
     }
 
-    /// What a look at the headers of all frames tells, if the input can be read at any place.
+    /// Scans the headers of all frames and returns the result as a [`Survey`]. For inputs with random access.
     pub(crate) fn survey(mut self) -> io::Result<Survey> {
         self.session = self.session.leaving_attachments();
         let frames = self.data_frames()?;
@@ -184,10 +184,10 @@ impl<I: Input> StreamReader<I> {
         Ok(survey)
     }
 
-    /// The next part; `None` at the end.
+    /// Returns the next part; `None` at the end.
     ///
     /// # Errors
-    /// If the input cannot be read.
+    /// Returns an error if the input cannot be read.
     pub fn next_part(&mut self) -> io::Result<Option<Part<'_>>> {
         loop {
             if self.current.is_none() && !self.begin_next()? {
@@ -197,7 +197,7 @@ impl<I: Input> StreamReader<I> {
                 break;
             }
         }
-        // What `decode_more` has decoded.
+        // The part that `decode_more` has decoded.
         Ok(self.part())
     }
 
@@ -215,7 +215,7 @@ impl<I: Input> StreamReader<I> {
         Some(Part { offset: current.frame.offset, header: &current.header, metadata, content })
     }
 
-    /// Finds the next frame with data and makes it the current one.
+    /// Makes the next frame with data the current one; false at the end.
     fn begin_next(&mut self) -> io::Result<bool> {
         loop {
             if self.is_seekable && !std::mem::replace(&mut self.is_scanned, true) {
@@ -253,7 +253,7 @@ impl<I: Input> StreamReader<I> {
         }
     }
 
-    /// Looks at one more frame; false at the end.
+    /// Scans one more frame; false at the end.
     fn scan_one(&mut self) -> io::Result<bool> {
         let Some(frame) = self.scanner.next(&mut self.input)? else { return Ok(false) };
         let seen = self.session.observe(&frame, &mut self.input, &self.registry)?;
@@ -273,7 +273,7 @@ impl<I: Input> StreamReader<I> {
                 }
             }
             Seen::Open => {
-                // The rest of the frame may be large. It is read when it is decoded.
+                // Only the head is read here. The rest of the frame may be large; it is read when it is decoded.
                 if let Some(head) = OpenHead::read(self.input.get(frame.payload_at(), OPEN_HEAD_BYTES)?) {
                     let stored = self.copy(&frame, len)?;
                     self.open.push((head, Pending { frame, stored }));
@@ -283,7 +283,7 @@ impl<I: Input> StreamReader<I> {
         Ok(true)
     }
 
-    /// The stored bytes, if they cannot be had again.
+    /// Copies the stored bytes of a frame if the input cannot be read again.
     fn copy(&mut self, frame: &FrameAt, len: usize) -> io::Result<Option<Vec<u8>>> {
         if self.is_seekable {
             return Ok(None);
@@ -292,8 +292,8 @@ impl<I: Input> StreamReader<I> {
         Ok(Some(bytes[..bytes.len().min(len)].to_vec()))
     }
 
-    /// Reads the metadata between rows where frames need ordinals that no META frame has. The last frame before the need is
-    /// the likeliest, so they are looked at from the last to the first.
+    /// Reads the metadata records between rows for ordinals that frames need and no META frame has. Goes from the last frame
+    /// to the first, because the last frame before the need most likely has them.
     fn learn_from_rows(&mut self) -> io::Result<()> {
         for at in (0..self.queue.len()).rev() {
             let frame = self.queue[at].frame;
@@ -317,7 +317,8 @@ impl<I: Input> StreamReader<I> {
         Ok(())
     }
 
-    /// Reads the stored bytes of a frame. False if they are damaged; those that came with the frame were compared before.
+    /// Reads the stored bytes of a frame. False if they are damaged. The checksum of bytes copied earlier has been checked
+    /// already.
     fn load(&mut self, pending: Pending) -> io::Result<bool> {
         let Pending { frame, stored } = pending;
         self.is_unpacked = false;
@@ -333,7 +334,7 @@ impl<I: Input> StreamReader<I> {
                 let stored = &bytes[..bytes.len().min(len)];
                 let is_open = header.kind == kind::OPEN;
                 let is_right = stored.len() == len && (is_open || crc32c(stored) == header.payload_crc);
-                // PERF: what is packed is unpacked from where it lies, without a copy.
+                // PERF: a compressed payload is decompressed from the input's buffer, without a copy.
                 self.is_unpacked = is_right
                     && !is_open
                     && header.codec != frame::codec::NONE
@@ -374,7 +375,7 @@ impl<I: Input> StreamReader<I> {
         Ok(true)
     }
 
-    /// The next open frame, by stream and number.
+    /// The next open frame, in order of producer, stream and number.
     fn next_open(&mut self) -> Option<(OpenHead, Pending)> {
         if !std::mem::replace(&mut self.is_open_sorted, true) {
             self.open.sort_by_key(|(head, pending)| {
@@ -390,7 +391,7 @@ impl<I: Input> StreamReader<I> {
             return Ok(false);
         }
         let frame = pending.frame;
-        // Rows that are still written have no checksum.
+        // Rows that are still being written have no checksum.
         self.load(pending)?;
         if !head.is_still(&self.stored) {
             self.session.findings.push(crate::finding::Finding::at("buffer-reused", frame.offset));
@@ -417,7 +418,7 @@ impl<I: Input> StreamReader<I> {
         Ok(true)
     }
 
-    /// Decodes the next rows of the current frame. False if it has no more; then what came of it is noted.
+    /// Decodes the next rows of the current frame. False if none are left; the frame's outcome has then been noted.
     fn decode_more(&mut self) -> bool {
         let Some(mut current) = self.current.take() else { return false };
         let frame = current.frame;
@@ -463,7 +464,7 @@ impl<I: Input> StreamReader<I> {
     }
 }
 
-/// The payload of the current frame, which was unpacked before.
+/// The payload of the current frame, which has been decompressed before.
 fn payload<'a>(unpacker: &'a Unpacker, stored: &'a [u8], current: &Current) -> &'a [u8] {
     match &current.rows {
         Some(rows) => stored.get(rows.clone()).unwrap_or_default(),

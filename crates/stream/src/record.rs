@@ -1,7 +1,7 @@
-//! Records as Rust structures: `#[derive(Record)]` makes a schema of a structure and writes its values.
+//! Records as Rust structures: `#[derive(Record)]` derives a schema from a structure and writes its values.
 //!
-//! The derive lives in `quipu-stream-derive`; what it makes are implementations of the traits here, which may also be written by
-//! hand. Plain rows are written straight from the structure: a bounds check and copies.
+//! The derive macro is in `quipu-stream-derive`. It implements the traits below, which may also be implemented by hand.
+//! Plain rows are written straight from the structure: a bounds check and copies.
 
 use crate::spec::{SchemaSpec, Ty};
 
@@ -15,7 +15,7 @@ pub struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// A body of `fixed` zero bytes after `head` such bytes at the end of `out`.
+    /// A body of `fixed` zero bytes at the end of `out`, after `head` zero bytes for the row's head.
     #[inline]
     pub(crate) fn new(out: &'a mut Vec<u8>, head: usize, fixed: usize) -> Body<'a> {
         let start = out.len() + head;
@@ -23,24 +23,24 @@ impl<'a> Body<'a> {
         Body { out, start }
     }
 
-    /// Puts bytes of the fixed part at their place.
+    /// Writes bytes of the fixed part at offset `at`.
     ///
     /// # Panics
-    /// If they lie outside of what has been written so far.
+    /// Panics if they reach beyond the bytes written so far.
     #[inline]
     pub fn put(&mut self, at: usize, bytes: &[u8]) {
         let at = self.start + at;
         self.out[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Appends bytes, and puts their offset and `count` at a place of the fixed part.
+    /// Appends `bytes`, and writes their offset and `count` at offset `at` of the fixed part.
     pub fn append(&mut self, at: usize, bytes: &[u8], count: usize) {
         let offset = self.out.len() - self.start;
         self.out.extend_from_slice(bytes);
         self.put_piece(at, offset, count);
     }
 
-    /// Appends room for elements, and puts its offset and their number at a place; gives the offset.
+    /// Appends zeroed room for `count` elements, and writes its offset and `count` at offset `at`. Returns the offset.
     pub fn append_room(&mut self, at: usize, align: usize, size: usize, count: usize) -> usize {
         let offset = (self.out.len() - self.start).next_multiple_of(align.max(1));
         self.out.resize(self.start + offset + size * count, 0);
@@ -49,26 +49,26 @@ impl<'a> Body<'a> {
     }
 
     fn put_piece(&mut self, at: usize, offset: usize, count: usize) {
-        // A row that is longer than 4 GiB is refused when it ends.
+        // A row longer than 4 GiB is refused when it ends.
         self.put(at, &(offset as u32).to_le_bytes());
         self.put(at + 4, &(count as u32).to_le_bytes());
     }
 
-    /// Bytes so far.
+    /// Length of the body so far, in bytes.
     pub(crate) fn len(&self) -> usize {
         self.out.len() - self.start
     }
 }
 
-/// A value that a field can have.
+/// A type of values for fields.
 pub trait FieldValue {
-    /// Bytes in plain form.
+    /// Bytes of the plain form in the fixed part.
     const SIZE: usize;
-    /// Alignment in plain form.
+    /// Alignment of the plain form in bytes.
     const ALIGN: usize;
-    /// Its type.
+    /// The stream type of the values.
     fn ty() -> Ty;
-    /// Puts it at a place of the body.
+    /// Writes the value at offset `at` of the body.
     fn put(&self, body: &mut Body<'_>, at: usize);
 }
 
@@ -210,7 +210,7 @@ impl<T: FieldValue> FieldValue for Option<T> {
     }
 }
 
-/// Bytes of any number, as a field.
+/// A byte string of any length, as a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bytes<'a>(pub &'a [u8]);
 
@@ -225,7 +225,7 @@ impl FieldValue for Bytes<'_> {
     }
 }
 
-/// An address in the program that is traced, as a field.
+/// An address in the traced program, as a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address(pub u64);
 
@@ -256,12 +256,12 @@ impl FieldValue for Stack<'_> {
     }
 }
 
-/// A structure that is a kind of record.
+/// A structure that is one kind of record.
 pub trait Record {
-    /// Bytes of the fixed body.
+    /// Bytes of the fixed part of the body.
     const FIXED_BYTES: usize;
-    /// Its schema.
+    /// The schema of the records.
     fn spec() -> SchemaSpec;
-    /// Puts its fields into a body of [`Record::FIXED_BYTES`].
+    /// Writes the fields into a body with [`Record::FIXED_BYTES`] bytes.
     fn put(&self, body: &mut Body<'_>);
 }

@@ -1,8 +1,9 @@
-//! A flight recorder on disk: a folder of segments whose oldest goes when a new one begins, so old data die and never
-//! what describes them.
+//! A flight recorder on disk: a folder of segments. A new segment replaces the oldest, so old data are dropped, but never
+//! the metadata that describe the rest.
 //!
-//! Each segment is a file that begins with a snapshot, and all of them in the order of their names are the stream. What went is
-//! said twice: by the header of the first frame that is left of each stream, and by `lost.quipu`, which has a loss for each.
+//! Each segment is a file that begins with a snapshot, and the segments in the order of their names form the stream. The
+//! loss of dropped records is recorded twice: in the header of the first remaining frame of each stream, and in
+//! `lost.quipu`, which has a loss record per stream.
 
 use crate::codec::Unpacker;
 use crate::frame::{self, Header, encoding, flag, kind};
@@ -15,22 +16,22 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// The file that says what went.
+/// Name of the file that records dropped data.
 pub const LOST: &str = "lost.quipu";
 
-/// A stream of a producer.
+/// Producer and stream.
 type Who = (u64, u32);
 
-/// What a flight recorder has overwritten of a stream.
+/// Records of a stream that a flight recorder has overwritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overwritten {
-    /// Records of it and those that its frames said to be lost, up to the first frame that is left.
+    /// Number of records before the first remaining frame: those dropped, and those that their frames already reported as lost.
     pub records: u64,
-    /// The number of the last frame with records that went.
+    /// Sequence number of the last dropped frame with records.
     pub last: u64,
 }
 
-/// Reads the file that says what went, by producer and stream. Frames that are damaged are passed over.
+/// Reads the contents of `lost.quipu`: overwritten records by producer and stream. Damaged frames are skipped.
 #[must_use]
 pub fn overwritten(bytes: &[u8]) -> BTreeMap<(u64, u32), Overwritten> {
     let (mut all, mut input) = (BTreeMap::new(), bytes);
@@ -49,8 +50,9 @@ pub fn overwritten(bytes: &[u8]) -> BTreeMap<(u64, u32), Overwritten> {
     all
 }
 
-/// Where a writer writes: it is given the bytes of a stream. A writer makes a snapshot every
-/// [`Options::snapshot_bytes`](crate::write::Options::snapshot_bytes), and a segment ends with the first after it is full.
+/// Output of a writer that keeps the last segments of its stream. The writer makes a snapshot every
+/// [`Options::snapshot_bytes`](crate::write::Options::snapshot_bytes), and a segment ends at the first snapshot after it is
+/// full.
 #[derive(Debug)]
 pub struct Segments {
     folder: PathBuf,
@@ -60,7 +62,7 @@ pub struct Segments {
     current: Option<File>,
     next: u64,
     kept: VecDeque<Segment>,
-    /// Records that went, and the last frame of each stream that did.
+    /// Number of dropped records, and header of the last dropped frame, by stream.
     gone: BTreeMap<Who, (u64, Header)>,
 }
 
@@ -68,20 +70,20 @@ pub struct Segments {
 struct Segment {
     path: PathBuf,
     n_bytes: u64,
-    /// Where the first frame with records of each stream stands, its header as it was written, the last one's, and how many
-    /// records there are or were said to be lost.
+    /// For each stream: offset and original header of the first frame with records, header of the last one, and the number
+    /// of records, including those reported as lost.
     streams: BTreeMap<Who, (u64, Header, Header, u64)>,
 }
 
 impl Segments {
-    /// Segments of `segment_bytes` and a little more in a folder, `n_segments` of them at most. What an earlier recorder left
-    /// there stays.
+    /// Keeps at most `n_segments` segments of `segment_bytes` or slightly more in a folder. Segments of an earlier recorder
+    /// stay there.
     ///
     /// # Errors
-    /// If the folder cannot be made.
+    /// Returns an error if the folder cannot be created.
     pub fn new(folder: &Path, n_segments: usize, segment_bytes: u64) -> io::Result<Segments> {
         fs::create_dir_all(folder)?;
-        // Names go on after those that are there.
+        // Numbers continue after those of existing segments.
         let number = |entry: fs::DirEntry| {
             let name = entry.file_name().into_string().ok()?;
             name.strip_prefix("segment-")?.strip_suffix(".quipu")?.parse::<u64>().ok()
@@ -116,7 +118,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Begins a segment, and drops the oldest if there are too many.
+    /// Begins a segment, and drops the oldest ones if there are too many.
     fn begin(&mut self) -> io::Result<()> {
         let path = self.folder.join(format!("segment-{:08}.quipu", self.next));
         self.next += 1;
@@ -130,7 +132,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Says what goes with a segment before it does.
+    /// Records the loss of a segment, then removes it.
     fn drop_segment(&mut self, old: &Segment) -> io::Result<()> {
         for (who, (_, _, last, told)) in &old.streams {
             let gone = self.gone.entry(*who).or_insert((0, *last));
@@ -144,7 +146,7 @@ impl Segments {
                 Some((segment.path.as_path(), *at, *first))
             });
             let Some((path, at, mut first)) = next else { continue };
-            // What its writer lost before it is said, too.
+            // Also counts what the writer itself had lost before this frame.
             *n = n.saturating_add(first.lost.into());
             first.lost = u32::try_from(*n).unwrap_or(frame::LOST_MANY);
             nexts.push((path, at, first));
@@ -158,7 +160,7 @@ impl Segments {
         fs::remove_file(&old.path)
     }
 
-    /// Writes the losses: each with the number of the last frame that went of its stream, which is free.
+    /// Writes `lost.quipu`. Each loss frame takes the number of the last dropped frame of its stream, which is unused now.
     fn write_losses(&self, gone: &BTreeMap<Who, (u64, Header)>) -> io::Result<()> {
         let mut all = Vec::new();
         for ((producer, stream), (n, last)) in gone {

@@ -1,7 +1,7 @@
-//! From bytes to frames: finds each frame, says what stands between them, and continues after damage.
+//! Scans bytes for frames: finds each frame, reports other bytes between them, and continues after damage.
 //!
-//! Only headers and trailers are looked at here. A frame that was torn is not jumped over by its length: no stored payload has
-//! the sync bytes, so the next place that has them and a header with a right checksum is a frame.
+//! Only headers and trailers are checked here. A torn frame is not skipped by its length: no stored payload contains the
+//! sync bytes, so the next sync bytes with a valid header are a frame.
 
 use crate::finding::Finding;
 use crate::frame::{HEADER_BYTES, Header, HeaderFault, SYNC, TRAILER_BYTES, is_trailer_of};
@@ -9,46 +9,46 @@ use crate::input::Input;
 use memchr::memmem;
 use std::io;
 
-/// How many bytes are searched at a time.
+/// Number of bytes searched at a time.
 const SEARCH_BYTES: usize = 1 << 20;
 
-/// The longest header.
+/// The longest possible header in bytes.
 const MAX_HEADER_BYTES: usize = 64 * 8;
 
-/// A frame that was found whole; its payload has not been looked at.
+/// A frame with valid header and trailer; its payload has not been checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameAt {
-    /// Where it begins.
+    /// Offset of the frame.
     pub offset: u64,
-    /// What it says of itself.
+    /// The header of the frame.
     pub header: Header,
 }
 
 impl FrameAt {
-    /// Where its payload begins.
+    /// Offset of the payload.
     #[must_use]
     pub fn payload_at(&self) -> u64 {
         self.offset + self.header.len_bytes()
     }
 
-    /// Where the next frame may begin.
+    /// Offset of the end of the frame, where the next one may begin.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.offset + self.header.frame_len()
     }
 }
 
-/// Walks over an input.
+/// Scans an input for frames.
 #[derive(Debug)]
 pub struct Scanner {
     at: u64,
-    /// Where the first frame has to be searched.
+    /// Whether the first frame has to be searched for.
     search: bool,
-    /// Frames from here on are left to others.
+    /// Frames from this offset on are left to other scanners.
     stop: u64,
     ended: bool,
     is_stream: bool,
-    /// What was found wrong; the reader takes it.
+    /// Findings so far; the reader takes them out.
     pub findings: Vec<Finding>,
     /// Bytes of room that was claimed and never written.
     pub unwritten_bytes: u64,
@@ -61,7 +61,7 @@ impl Default for Scanner {
 }
 
 impl Scanner {
-    /// A walk from the first byte to the last.
+    /// Scans from the first byte to the last.
     #[must_use]
     pub fn new() -> Scanner {
         Scanner {
@@ -75,16 +75,16 @@ impl Scanner {
         }
     }
 
-    /// A walk over the frames that begin in these bytes. Walks over ranges side by side find the frames of one walk.
+    /// Scans for frames that begin in `range`. Scanners of adjacent ranges together find the same frames as one scanner of all.
     #[must_use]
     pub fn over(range: std::ops::Range<u64>) -> Scanner {
         Scanner { at: range.start, search: range.start > 0, stop: range.end, ..Scanner::new() }
     }
 
-    /// The next frame; `None` at the end.
+    /// Returns the next frame; `None` at the end.
     ///
     /// # Errors
-    /// If the input cannot be read.
+    /// Returns an error if the input cannot be read.
     pub fn next(&mut self, input: &mut impl Input) -> io::Result<Option<FrameAt>> {
         if std::mem::take(&mut self.search) {
             self.is_stream = true;
@@ -101,18 +101,18 @@ impl Scanner {
         if !std::mem::replace(&mut self.ended, true) || self.is_stream {
             return Ok(None);
         }
-        // Where there is no frame, nothing else is worth saying.
+        // If the input has no frame at all, other findings are of no use.
         self.is_stream = true;
         self.unwritten_bytes = 0;
         self.findings = vec![Finding::new("no-frames")];
         Ok(None)
     }
 
-    /// Looks at what stands here; gives the frame if it is one.
+    /// Examines the bytes at the current offset; returns the frame if there is one.
     fn step(&mut self, input: &mut impl Input) -> io::Result<Option<FrameAt>> {
         let at = self.at;
         input.forget(at);
-        // A pipe is asked for no more than the frame: what follows it may come much later.
+        // A pipe is asked for no bytes beyond the frame, since they may arrive much later.
         let len = match input.get(at, HEADER_BYTES)? {
             [_, _, _, _, _, _, _, _, _, _, _, words, ..] => HEADER_BYTES.max(usize::from(*words) * 8),
             _ => HEADER_BYTES,
@@ -133,7 +133,7 @@ impl Scanner {
         let header = match Header::read(bytes) {
             Ok(header) => header,
             Err(HeaderFault::Cut) => {
-                // Its length has no checksum yet, so it may be damaged rather than the last.
+                // The length is not covered by a checksum yet, so the frame may be damaged rather than the last.
                 match find_header(input, at + SYNC.len() as u64)? {
                     Ok(_) => self.lost_sync(input, "lost-sync")?,
                     Err(_) => self.truncated(at, None),
@@ -202,7 +202,7 @@ impl Scanner {
         self.ended = true;
     }
 
-    /// What to do where a frame would begin and no sync stands.
+    /// Handles an offset at which a frame should begin and that has no sync bytes.
     fn no_sync(&mut self, input: &mut impl Input) -> io::Result<()> {
         let (zeros, then) = count_zeros(input, self.at)?;
         let is_room = zeros > 0 && zeros % 8 == 0 && SYNC.starts_with(&then[..then.len().min(SYNC.len())]);
@@ -221,7 +221,7 @@ impl Scanner {
         self.lost_sync(input, name)
     }
 
-    /// Searches the next frame and reports what lies before it.
+    /// Searches for the next frame and reports the bytes before it.
     fn lost_sync(&mut self, input: &mut impl Input, name: &'static str) -> io::Result<()> {
         let from = self.at;
         let name = if from == 0 { "leading-garbage" } else { name };
@@ -245,7 +245,7 @@ impl Scanner {
         Ok(())
     }
 
-    /// Searches the next frame after one that has been reported.
+    /// Searches for the next frame after one that has been reported.
     fn skip(&mut self, input: &mut impl Input) -> io::Result<()> {
         match find_header(input, self.at + SYNC.len() as u64)? {
             Ok(found) => self.at = found,
@@ -255,7 +255,7 @@ impl Scanner {
     }
 }
 
-/// How many zero bytes stand at `at`, and the few bytes after them.
+/// Number of zero bytes at `at`, and the first few bytes after them.
 fn count_zeros(input: &mut impl Input, at: u64) -> io::Result<(u64, Vec<u8>)> {
     let mut n = 0;
     loop {
@@ -270,10 +270,11 @@ fn count_zeros(input: &mut impl Input, at: u64) -> io::Result<(u64, Vec<u8>)> {
     }
 }
 
-/// The first place from `from` on with a sync and a header whose checksum is right; if there is none, where the input ends.
+/// The offset of the first sync bytes at or after `from` with a valid header. If there are none, the end of the input as the
+/// inner error.
 ///
 /// # Errors
-/// If the input cannot be read.
+/// Returns an error if the input cannot be read.
 pub fn find_header(input: &mut impl Input, from: u64) -> io::Result<Result<u64, u64>> {
     let finder = memmem::Finder::new(&SYNC);
     let mut at = from;
@@ -286,7 +287,7 @@ pub fn find_header(input: &mut impl Input, from: u64) -> io::Result<Result<u64, 
         while let Some(hit) = bytes.get(skip..).and_then(|rest| finder.find(rest)) {
             let start = skip + hit;
             if !is_last && start + MAX_HEADER_BYTES > bytes.len() {
-                // The header may not be here as a whole: it is the first thing that is looked at next time.
+                // The header may be incomplete in this window; the next window begins with it.
                 unsure = Some(start);
                 break;
             }
@@ -307,7 +308,7 @@ mod tests {
     use super::*;
     use crate::frame::{TRAILER, kind};
 
-    /// Bytes, and the most that was asked for at once.
+    /// Input bytes, and the largest length requested at once.
     struct Asked<'a>(&'a [u8], usize);
 
     impl Input for Asked<'_> {

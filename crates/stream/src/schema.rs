@@ -1,68 +1,68 @@
-//! Schemas and aggregations whose types are resolved: what rows are decoded by.
+//! Schemas and aggregations with resolved types, for decoding rows.
 
 use quipu_wire::layout::{Layout, MAX_NODES};
 use quipu_wire::record::{self, Field, field_flag};
 use std::sync::Arc;
 
-/// A field with its type.
+/// A field with its resolved type.
 #[derive(Clone, Debug)]
 pub struct SchemaField {
-    /// As it was described.
+    /// The field's metadata record.
     pub field: Field,
-    /// Its type.
+    /// The resolved type.
     pub layout: Arc<Layout>,
 }
 
 impl SchemaField {
-    /// Whether packed rows have differences of it.
+    /// Whether packed rows store the field as a difference to the previous row.
     #[must_use]
     pub fn is_delta(&self) -> bool {
         self.field.flags.unwrap_or_default() & field_flag::DELTA != 0
     }
 }
 
-/// One kind of data record.
+/// A schema: one kind of data record.
 #[derive(Clone, Debug)]
 pub struct Schema {
-    /// As it was described.
+    /// The metadata record of the schema.
     pub record: record::Schema,
-    /// Its fields.
+    /// The fields in order.
     pub fields: Vec<SchemaField>,
-    /// Bytes that the body of a plain row has at least; `None` if it is never written plain.
+    /// Minimum length of the body of a plain row in bytes; `None` if its rows cannot be written plain.
     pub fixed_bytes: Option<u32>,
 }
 
 impl Schema {
-    /// Its id.
+    /// The id of the schema.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.record.id
     }
 
-    /// Its name, or its id as text.
+    /// The name, or the id as text if it has none.
     #[must_use]
     pub fn name(&self) -> String {
         self.record.name.clone().unwrap_or_else(|| self.record.id.to_string())
     }
 }
 
-/// Something that is counted by key.
+/// An aggregation: values aggregated by key.
 #[derive(Clone, Debug)]
 pub struct Aggregation {
-    /// As it was described.
+    /// The metadata record of the aggregation.
     pub record: record::Aggregation,
-    /// Its rows: the keys are fields, of a fixed body that ends after the value.
+    /// Schema of its rows: the keys are the fields, and the fixed body ends after the value.
     pub rows: Arc<Schema>,
-    /// What it computes.
+    /// The aggregating function.
     pub function: Function,
-    /// Cells of 8 bytes in a value.
+    /// Number of cells of 8 bytes in a value.
     pub n_cells: u32,
 }
 
 /// An aggregating function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Function {
-    /// How many.
+    /// Number of events.
     Count,
     /// The smallest.
     Min,
@@ -70,39 +70,39 @@ pub enum Function {
     Max,
     /// The sum.
     Sum,
-    /// The average: count and sum.
+    /// The average; cells: count and sum.
     Avg,
-    /// The deviation: count, sum, sum of squares in two cells.
+    /// The standard deviation; cells: count, sum, and the sum of squares in two cells.
     Stddev,
-    /// Powers of two.
+    /// A histogram of powers of two.
     Quantize,
-    /// Steps of one width.
+    /// A linear histogram with steps of equal width.
     Lquantize {
-        /// The lowest bound.
+        /// The lower bound of the first step.
         base: i64,
         /// Width of a step.
         step: i64,
-        /// How many steps.
+        /// Number of steps.
         levels: u32,
     },
-    /// Steps within powers.
+    /// A histogram with linear steps within each power (log-linear).
     Llquantize {
-        /// The powers are of this.
+        /// The base of the powers.
         factor: u64,
-        /// The lowest power.
+        /// The exponent of the lowest power.
         low: u32,
-        /// The highest power.
+        /// The exponent of the highest power.
         high: u32,
-        /// Steps in each power.
+        /// Number of steps in each power.
         steps: u64,
     },
 }
 
-/// The largest number of cells of a value.
+/// Maximum number of cells in a value.
 const MAX_CELLS: u64 = 1 << 16;
 
 impl Function {
-    /// The function of a record; `None` if its number or its parameters cannot be.
+    /// The function of a record; `None` if its number or its parameters are invalid.
     fn of(record: &record::Aggregation) -> Option<Function> {
         let parameters = record.parameters.as_deref().unwrap_or_default();
         Some(match (record.function, parameters) {
@@ -139,7 +139,7 @@ impl Function {
         })
     }
 
-    /// What it is called.
+    /// The name of the function.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -155,7 +155,7 @@ impl Function {
         }
     }
 
-    /// Cells of a value.
+    /// Number of cells in a value; `None` if there are too many.
     fn n_cells(self) -> Option<u32> {
         Some(match self {
             Function::Count | Function::Min | Function::Max | Function::Sum => 1,
@@ -170,7 +170,7 @@ impl Function {
         })
     }
 
-    /// The lower bounds of the cells of llquantize but for the first and the last, whose are open.
+    /// The lower bounds of the cells of llquantize, except the first and the last cell, which are open-ended.
     pub(crate) fn llquantize_bounds(self) -> Option<Vec<u64>> {
         let Function::Llquantize { factor, low, high, steps } = self else { return None };
         let mut bounds = Vec::new();
@@ -179,7 +179,7 @@ impl Function {
             let this = last.checked_mul(factor)?;
             let n = this.min(steps);
             let width = (this / n).max(1);
-            // Cells of this power begin where the power before it ended.
+            // The cells of this power begin at the end of the power before it.
             let n_cells = n - n / factor;
             if bounds.len() as u64 + n_cells > MAX_CELLS {
                 return None;
@@ -191,7 +191,7 @@ impl Function {
     }
 }
 
-/// Fields with their types; `Err` if the whole cannot be, `Ok(None)` if a type is missing.
+/// Fields with their types; `Err` if the fields are invalid, `Ok(None)` if a type is not known yet.
 fn fields(
     described: &[Field],
     find: impl Fn(u32) -> Option<Arc<Layout>>,
@@ -213,7 +213,7 @@ fn fields(
     Ok(Some(all))
 }
 
-/// Where the last field ends, if all have places.
+/// The end of the last field; `None` if a field has no offset.
 fn end_of(fields: &[SchemaField]) -> Option<u64> {
     fields.iter().try_fold(0, |end, field| {
         let offset = u64::from(field.field.offset?);
@@ -221,7 +221,7 @@ fn end_of(fields: &[SchemaField]) -> Option<u64> {
     })
 }
 
-/// Resolves a schema: `Err` if it cannot be, `Ok(None)` if a type is missing.
+/// Resolves a schema: `Err` if it is invalid, `Ok(None)` if a type is not known yet.
 pub(crate) fn resolve(
     record: &record::Schema,
     find: impl Fn(u32) -> Option<Arc<Layout>>,
@@ -243,7 +243,7 @@ pub(crate) fn resolve(
     Ok(Some(Arc::new(Schema { record: record.clone(), fields, fixed_bytes })))
 }
 
-/// Resolves an aggregation, as [`resolve`] does.
+/// Resolves an aggregation; returns like [`resolve`].
 pub(crate) fn resolve_aggregation(
     record: &record::Aggregation,
     find: impl Fn(u32) -> Option<Arc<Layout>>,

@@ -1,4 +1,4 @@
-//! Which frames of a slice are copied, in which order, and what is left of those with some records that are wanted.
+//! Selects the frames that a slice copies, their order, and the records kept of partly selected frames.
 
 use crate::batch::Batch;
 use crate::cells;
@@ -19,59 +19,59 @@ use quipu_wire::record::FIRST_SCHEMA;
 use std::io;
 use std::sync::Arc;
 
-/// What becomes of a frame.
+/// How a slice treats a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// It is copied as it is.
+    /// Copy the frame as it is.
     Whole,
-    /// Its records are asked for one by one; without any it is padding, so that its number is not missing.
+    /// Select its records one by one. If none is kept, padding takes the frame's sequence number.
     Rows,
-    /// It is padding.
+    /// Replace the frame with padding.
     Padding,
-    /// It is not there. If others of its stream are, its number is missing.
+    /// Leave the frame out. If other frames of its stream are copied, its sequence number is missing.
     Nothing,
 }
 
-/// A record, as far as it is looked at.
+/// The properties of a record by which it is selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Id of its schema.
+    /// Id of the record's schema.
     pub schema: u32,
-    /// Its time in ticks.
+    /// Time in ticks of the stream's clock.
     pub time: u64,
-    /// Where it stands among the records of its frame.
+    /// Position among the records of the frame.
     pub ordinal: u32,
 }
 
-/// Chooses what is copied.
+/// Selects what a slice copies.
 pub trait Select {
-    /// What becomes of a frame. It is asked more than once.
+    /// How to treat a frame. Called more than once for each.
     fn frame(&mut self, frame: &FrameAt) -> Choice {
         let _ = frame;
         Choice::Whole
     }
 
-    /// Whether a record is kept.
+    /// Whether to keep a record.
     fn row(&mut self, frame: &FrameAt, row: &Row) -> bool {
         let _ = (frame, row);
         true
     }
 
-    /// Whether the copy says a loss of this stream, or of one that is not known, of a producer.
+    /// Whether the copy reports a loss of this producer, in this stream or, for `None`, in an unknown one.
     fn loss(&mut self, producer: u64, stream: Option<u32>) -> bool {
         let _ = (producer, stream);
         true
     }
 
-    /// Whether the copy has frames of this stream. If not, a buffer of it that was being written leaves nothing, else a frame
-    /// without records, which has its number.
+    /// Whether the copy has frames of this stream. If not, an open frame of it is left out. Otherwise, an open frame without
+    /// selected records becomes a frame without records, which keeps its number.
     fn has_stream(&self, stream: u32) -> bool {
         let _ = stream;
         true
     }
 
-    /// Puts the frames in another order, in which those of each producer follow each other as before. Here buffers that were
-    /// being written come last, since what is left of them are frames with the newest numbers.
+    /// Reorders the frames; those of each producer have to keep their relative order. By default, open frames come last,
+    /// since the frames made of them have the newest numbers.
     fn order(&mut self, frames: &mut Vec<FrameAt>) {
         frames.sort_by_key(|frame| frame.header.kind == kind::OPEN);
     }
@@ -85,16 +85,16 @@ impl Select for Everything {
     fn order(&mut self, _: &mut Vec<FrameAt>) {}
 }
 
-/// A frame as it is to be written: its header, and its payload as stored.
+/// A rewritten frame: its header, and its payload as stored.
 pub(crate) type Rewritten = (Header, Vec<u8>);
 
-/// Padding in place of a frame.
+/// The header of a padding frame that takes the place of a frame.
 pub(crate) fn padding(header: &Header) -> Header {
     let Header { producer, stream, epoch, meta_version, seq, .. } = *header;
     Header { kind: kind::PAD, words: 12, producer, stream, epoch, meta_version, seq, ..Header::default() }
 }
 
-/// The rest of a frame after `choose` has kept some records. Damaged ones stay as they are.
+/// The frame with only the records that `choose` keeps. Damaged frames stay as they are.
 pub(crate) fn rows(
     frame: &FrameAt,
     stored: Vec<u8>,
@@ -125,18 +125,18 @@ pub(crate) fn rows(
     seal(header, kept)
 }
 
-/// What is kept of a frame.
+/// The records kept of a frame, as a payload.
 struct Kept {
     payload: Vec<u8>,
     encoding: u16,
     records: u32,
-    /// The smallest and the largest.
+    /// Smallest and largest time.
     times: Option<(u64, u64)>,
-    /// Whether there is something beside records.
+    /// Whether the payload has side records.
     has_more: bool,
 }
 
-/// Takes plain rows as they are; `None` if all are kept, or the payload breaks off.
+/// Selects plain rows without decoding them; `None` if all are kept, or the payload breaks off.
 fn plain(frame: &FrameAt, payload: &[u8], choose: &mut impl Select) -> Option<Kept> {
     let mut kept =
         Kept { payload: Vec::new(), encoding: encoding::PLAIN, records: 0, times: None, has_more: false };
@@ -168,7 +168,7 @@ fn plain(frame: &FrameAt, payload: &[u8], choose: &mut impl Select) -> Option<Ke
     is_other.then_some(kept)
 }
 
-/// Takes decoded rows, and says whether all are kept; `None` if not all can be decoded.
+/// Selects decoded rows, and returns whether all are kept; `None` if not all can be decoded.
 fn packed(
     frame: &FrameAt,
     body: Body<'_>,
@@ -176,7 +176,7 @@ fn packed(
     choose: &mut impl Select,
 ) -> io::Result<Option<(Kept, bool)>> {
     let header = body.header;
-    // A few bytes may stand for very many records, which would have to be held.
+    // A few bytes may stand for very many records, which would all be held in memory.
     const MAX_RECORDS: u32 = 1 << 20;
     if header.records > MAX_RECORDS {
         let what = format!("the frame at offset {:#x} has too many records to be taken apart", frame.offset);
@@ -209,7 +209,7 @@ fn packed(
     Ok(Some((kept, !is_other)))
 }
 
-/// The cells of a buffer that was being written, as a frame of rows: the buffer itself means something to its program only.
+/// Converts the cells of an open frame to a frame of rows: the buffer itself is useful only to the program that fills it.
 fn open_cells(
     frame: &FrameAt,
     stored: Vec<u8>,
@@ -222,7 +222,7 @@ fn open_cells(
         return Ok((frame.header, stored));
     };
     let body = Body { header: &header, payload, is_open: true, tag: head.tag };
-    // Whose rows they are is said in the buffer.
+    // The stream of the rows is in the head of the buffer.
     let closed = FrameAt { offset: frame.offset, header };
     let kept = match metadata {
         Some(metadata) => packed(&closed, body, metadata, choose)?,
@@ -232,9 +232,9 @@ fn open_cells(
     seal(&Header { kind: kind::DATA, ..header }, kept)
 }
 
-/// The cells of a buffer that was being written, as the frame that its program would have made of them; `None` if it is damaged.
+/// The cells of an open frame as the closed frame that the program would have made of them; `None` if it is damaged.
 pub(crate) fn closed_cells(frame: &FrameAt, stored: &[u8]) -> io::Result<Option<Rewritten>> {
-    // Any tag is as good as another.
+    // Any tag will do.
     const TAG: u64 = layout::tag(0);
     let head = OpenHead::read(stored.get(..OPEN_HEAD_BYTES).unwrap_or_default());
     let Some((head, Ok((header, payload)))) = head.map(|head| (head, open_rows(frame, &head, stored))) else {
@@ -270,13 +270,13 @@ pub(crate) fn closed_cells(frame: &FrameAt, stored: &[u8]) -> io::Result<Option<
     Ok(Some((header, packed)))
 }
 
-/// The rows of a buffer that was being written, as the frame that they would have become.
+/// The rows of an open frame, as the closed frame that they would have become.
 fn open(frame: &FrameAt, stored: Vec<u8>, choose: &mut impl Select) -> io::Result<Rewritten> {
     let head = OpenHead::read(stored.get(..OPEN_HEAD_BYTES).unwrap_or_default());
     let Some(Ok((header, rows))) = head.map(|head| open_rows(frame, &head, &stored)) else {
         return Ok((frame.header, stored));
     };
-    // Zeros are room that was claimed, and what breaks off was not finished.
+    // Zeros are room that was claimed and not written; an incomplete row at the end was not finished.
     let mut whole = Vec::new();
     let mut n = 0;
     let mut at = 0;
@@ -306,7 +306,7 @@ fn open(frame: &FrameAt, stored: Vec<u8>, choose: &mut impl Select) -> io::Resul
     seal(&header, kept)
 }
 
-/// Keeps no record, and what stands beside them.
+/// Keeps no records, only side records.
 pub(crate) struct NoRecord;
 
 impl Select for NoRecord {
@@ -315,7 +315,7 @@ impl Select for NoRecord {
     }
 }
 
-/// Packs what is kept as the frame was packed.
+/// Packs the kept records with the codec of the original frame.
 fn seal(header: &Header, kept: Kept) -> io::Result<Rewritten> {
     if kept.records == 0 && !kept.has_more && header.lost == 0 {
         return Ok((padding(header), Vec::new()));

@@ -1,7 +1,7 @@
-//! What is known of a stream while its frames go by: order, metadata, losses, clocks, attachments, ends.
+//! State of a stream while its frames are read: order, metadata, losses, clocks, attachments, ends.
 //!
-//! A session takes every frame once, in the order of the file ([`Session::observe`]). It deals with all kinds but data, whose
-//! frames it gives back: they are decoded when it suits the reader, with the metadata of their epoch.
+//! A session takes every frame once, in the order of the file ([`Session::observe`]). It handles all kinds except data
+//! frames, which the reader decodes when it suits, with the metadata of their epoch.
 
 use crate::blob::{self, Attachment, Attachments, Piece};
 use crate::clock::Correlation;
@@ -23,45 +23,45 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-/// Bytes of an entry of an index.
+/// Length of an index entry in bytes.
 pub(crate) const INDEX_ENTRY_BYTES: usize = 56;
 
 /// Bytes before the entries of an index.
 pub(crate) const INDEX_HEAD_BYTES: usize = 16;
 
-/// Bytes of the head of an open frame's payload.
+/// Length of the head of an open frame's payload, in bytes.
 pub const OPEN_HEAD_BYTES: usize = 64;
 
-/// How many frames are remembered, to compare indexes with.
+/// Number of frames remembered, to compare with indexes.
 const MAX_FRAMES: usize = 4 << 20;
 
-/// What is left to do with a frame.
+/// The work left to the reader for a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// Nothing.
+    /// No work is left.
     Nothing,
-    /// It has records or a body.
+    /// The frame has records or a body to decode.
     Data,
-    /// It is another copy of a frame with records or a body, which is of use if that one proves damaged.
+    /// Another copy of a frame with records or a body, useful if the first one proves damaged.
     Copy,
-    /// It is a buffer that was being written; it is read after all others.
+    /// An open frame, to be read after all others.
     Open,
-    /// Reading has to stop here.
+    /// Reading has to stop at this frame.
     Stop,
 }
 
 /// The head of an open frame's payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenHead {
-    /// 0 vacant, 1 open, 2 closed in place.
+    /// State: 0 vacant, 1 open, 2 closed in place.
     pub state: u32,
     /// Stream.
     pub stream: u32,
-    /// Number of the frame that the rows would be.
+    /// The sequence number of the rows as a frame.
     pub seq: u64,
-    /// Metadata records needed.
+    /// Number of metadata records needed to read the rows.
     pub meta_version: u32,
-    /// Records lost before.
+    /// Number of records lost before these rows.
     pub lost: u32,
     /// Smallest time, if known.
     pub ts_first: u64,
@@ -69,17 +69,17 @@ pub struct OpenHead {
     pub ts_last: u64,
     /// Bytes of rows, if closed.
     pub used: u32,
-    /// Records, if closed.
+    /// Number of records, if closed.
     pub records: u32,
-    /// Checksum, if closed.
+    /// Checksum over head and rows, if closed.
     pub crc: u32,
-    /// Mark of a private encoding.
+    /// Tag of valid records, for private encodings.
     pub tag: u64,
 }
 
 impl OpenHead {
-    /// Whether the buffer that these bytes are of is still filled with what this head is about: a program that runs may have
-    /// turned it over since the head was read.
+    /// Whether the buffer, whose current bytes are `bytes`, still holds the rows that this head describes: a running program
+    /// may have reused it since the head was read.
     #[must_use]
     pub fn is_still(&self, bytes: &[u8]) -> bool {
         OpenHead::read(bytes).is_some_and(|now| {
@@ -87,7 +87,7 @@ impl OpenHead {
         })
     }
 
-    /// Reads a head.
+    /// Reads a head; `None` if `bytes` is too short.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<OpenHead> {
         let head: &[u8; OPEN_HEAD_BYTES] = bytes.get(..OPEN_HEAD_BYTES)?.try_into().ok()?;
@@ -112,22 +112,22 @@ impl OpenHead {
 #[derive(Debug, Default)]
 struct Producer {
     ending: Ending,
-    /// Whether an end says that the producer did not end in order.
+    /// Whether an END frame says that the producer did not end in order.
     is_out_of_order: bool,
     n_frames: u64,
     n_records: u64,
-    /// Where an end stands, what it says, and what was counted.
+    /// For each END frame: its offset, the frame and record counts that it states, and those counted by then.
     ends: Vec<(u64, [u64; 2], [u64; 2])>,
 }
 
 /// One epoch of a producer.
 #[derive(Debug, Default)]
 pub struct Epoch {
-    /// What is known.
+    /// Metadata of the epoch.
     pub metadata: Arc<Metadata>,
-    /// Ordinals that are missing and were reported.
+    /// Missing ordinals that have been reported.
     reported: Ranges,
-    /// The largest version that a frame of data needs.
+    /// The largest `meta_version` of a data frame.
     needed: u32,
 }
 
@@ -136,56 +136,56 @@ pub struct Epoch {
 pub struct Session {
     order: Order,
     producers: FxHashMap<u64, Producer>,
-    /// Producers as they appear.
+    /// Producers in order of appearance.
     producer_ids: Vec<u64>,
     epochs: BTreeMap<(u64, u32), Epoch>,
     log: LossLog,
     attachments: Attachments,
-    /// Headers of all frames in the order of the file.
+    /// All frames seen, in the order of the file; at most `MAX_FRAMES`.
     frames: Vec<FrameAt>,
     unpacker: Unpacker,
     undecodable: u64,
     is_stopped: bool,
-    /// Correlations of clocks with the place of their frame.
+    /// Clock correlations with the offset of their frame.
     clocks: Vec<(u64, Correlation)>,
     losses: Vec<(u64, u32, Loss)>,
-    /// Remarks between rows.
+    /// Remarks between rows, as texts.
     pub remarks: Vec<String>,
-    /// What is wrong.
+    /// Findings so far.
     pub findings: Vec<Finding>,
-    /// Open frames by what stands in their heads.
+    /// Offsets of open frames, by producer, stream and number.
     open: BTreeMap<(u64, u32, u64), u64>,
-    /// Whether the checksums of data are compared by who decodes them.
+    /// Whether the reader that decodes data frames checks their checksums.
     leaves_data: bool,
-    /// Whether pieces of attachments stay where they stand.
+    /// Whether attachments are not held in memory; only the frames with their pieces are remembered.
     leaves_attachments: bool,
-    /// A piece that is to be compared with others, which stand in these frames.
+    /// A piece to compare with overlapping pieces, which are in these frames.
     compared: Option<(Piece, Vec<FrameAt>)>,
 }
 
-/// The records that a frame is accountable for.
+/// Number of records that are lost if the frame is.
 fn records_of(header: &Header) -> u32 {
     if matches!(header.kind, kind::META | kind::DATA | kind::AGG) { header.records } else { 0 }
 }
 
 impl Session {
-    /// A session that does not look at payloads of data, so that they are read once: the reader that decodes them compares
-    /// their checksums and reports what is damaged ([`Session::note_damaged`]).
+    /// A session that does not read the payloads of data frames, so that they are read only once: the reader that decodes
+    /// them checks their checksums and reports damage ([`Session::note_damaged`]).
     #[must_use]
     pub fn leaving_data() -> Session {
         Session { leaves_data: true, ..Session::default() }
     }
 
-    /// Leaves attachments where they stand, too: it is remembered in which frames.
+    /// Keeps no attachments in memory, only the positions of the frames with their pieces.
     #[must_use]
     pub fn leaving_attachments(self) -> Session {
         Session { leaves_attachments: true, ..self }
     }
 
-    /// Takes a frame whose payload can be read from `input`.
+    /// Takes a frame whose payload can be read from `input`. The result says what is left to do.
     ///
     /// # Errors
-    /// If that cannot be read.
+    /// Returns an error if the input cannot be read.
     pub fn observe(
         &mut self,
         frame: &FrameAt,
@@ -205,7 +205,7 @@ impl Session {
             self.log.frame(place, header.producer, header.stream, header.lost);
         }
         let unknown = unknown_of(&header, registry);
-        // Its header is whole, and says that it must be understood: whether its payload is, is not ours to say.
+        // The header is valid and says that the frame must be understood, so reading stops whether the payload is intact or not.
         if unknown.is_some() && header.has(flag::CRITICAL) {
             self.findings.push(Finding::at("needs-newer-program", offset));
             self.is_stopped = true;
@@ -216,7 +216,7 @@ impl Session {
             return Ok(self.need(&header));
         }
         let stored = input.get(frame.payload_at(), len)?;
-        // A file may have been cut since its frame was found.
+        // The file may have been truncated since its frame was found.
         let stored = stored.get(..len).unwrap_or(stored);
         if stored.len() < len || crc32c(stored) != header.payload_crc {
             let records = if verdict == Verdict::Use { records_of(&header) } else { 0 };
@@ -256,7 +256,7 @@ impl Session {
         Ok(Seen::Nothing)
     }
 
-    /// Takes a piece of an attachment after a look at the frames that have bytes of it, too.
+    /// Takes a piece of an attachment after comparing it with the frames whose pieces overlap it.
     fn compare_piece(
         &mut self,
         frame: &FrameAt,
@@ -267,7 +267,7 @@ impl Session {
         for other in others {
             let len = other.header.stored_len as usize; // Within the limits.
             let stored = input.get(other.payload_at(), len)?;
-            // They were whole when they were met.
+            // These frames were intact when they were first read.
             let payload = self.unpacker.unpack(&other.header, stored.get(..len).unwrap_or(stored));
             let other = payload.ok().and_then(Piece::read);
             let agrees =
@@ -282,12 +282,12 @@ impl Session {
         Ok(())
     }
 
-    /// Takes a frame of data that only an index was asked about; false if it came before.
+    /// Takes a data frame known only from an index; false if it is a duplicate.
     pub(crate) fn observe_indexed(&mut self, frame: &FrameAt) -> bool {
         self.count(frame).0 == Verdict::Use
     }
 
-    /// Counts a frame; gives what was counted of its producer before.
+    /// Counts a frame. Returns the verdict on it, and the frame and record counts of its producer before it.
     fn count(&mut self, frame: &FrameAt) -> (Verdict, [u64; 2]) {
         let FrameAt { offset, header } = *frame;
         if self.frames.len() >= MAX_FRAMES {
@@ -313,14 +313,14 @@ impl Session {
         (verdict, counted)
     }
 
-    /// Takes a frame of data whose payload is whole, as far as is known.
+    /// Notes the metadata that a data frame needs.
     fn need(&mut self, header: &Header) -> Seen {
         let epoch = self.epochs.entry((header.producer, header.epoch)).or_default();
         epoch.needed = epoch.needed.max(header.meta_version);
         Seen::Data
     }
 
-    /// Reports a frame of data whose payload proved damaged. `copy` is the one that is used in its place, if there is one.
+    /// Reports a data frame with a damaged payload. `copy` is the copy used in its place, if there is one.
     pub fn note_damaged(&mut self, frame: &FrameAt, copy: Option<&FrameAt>) {
         let finding = Finding::at("payload-crc", frame.offset);
         self.findings.push(finding.with("records", records_of(&frame.header)));
@@ -358,7 +358,8 @@ impl Session {
         Seen::Open
     }
 
-    /// Takes the payload of a frame that is no data; gives how many records of it were lost if something is wrong with it.
+    /// Takes the payload of a frame other than a data frame. If it is invalid, returns the number of records lost with it as
+    /// the error.
     fn take(&mut self, frame: &FrameAt, payload: &[u8], counted: [u64; 2]) -> Result<(), u32> {
         let FrameAt { offset, header } = *frame;
         let from = (header.producer, header.epoch);
@@ -401,7 +402,7 @@ impl Session {
         Ok(())
     }
 
-    /// Compares an index with the frames that were seen.
+    /// Compares an index with the frames seen.
     fn compare_index(&mut self, frame: &FrameAt, payload: &[u8]) -> Result<(), u32> {
         let entries = payload.get(INDEX_HEAD_BYTES..).ok_or(0_u32)?;
         let count = u32::from_le_bytes(payload[..4].try_into().map_err(|_| 0_u32)?);
@@ -410,7 +411,7 @@ impl Session {
         }
         for (n, entry) in entries.chunks_exact(INDEX_ENTRY_BYTES).enumerate() {
             let back = u64::from_le_bytes(entry[..8].try_into().map_err(|_| 0_u32)?);
-            // What stands before the file's beginning was cut off.
+            // Frames before the beginning of the file were cut off.
             let Some(target) = frame.offset.checked_sub(back) else { continue };
             let at = self.frames.partition_point(|known| known.offset <= target);
             let Some(known) = at.checked_sub(1).map(|at| &self.frames[at]) else { continue };
@@ -430,7 +431,7 @@ impl Session {
         self.losses.push((offset, header.stream, loss));
     }
 
-    /// Takes what stood between the rows of a frame.
+    /// Takes the side records of a frame.
     pub(crate) fn note_side(&mut self, frame: &FrameAt, side: &[crate::batch::Side]) {
         use crate::batch::Side;
         let from = (frame.header.producer, frame.header.epoch);
@@ -459,13 +460,13 @@ impl Session {
             .unwrap_or_default()
     }
 
-    /// Lends the metadata of a frame's epoch to a decoder, which may add to them.
+    /// Returns the metadata of a frame's epoch mutably, for a decoder that may add records to them.
     pub(crate) fn metadata_mut(&mut self, header: &Header) -> (&mut Arc<Metadata>, &mut Vec<Finding>) {
         let epoch = self.epochs.entry((header.producer, header.epoch)).or_default();
         (&mut epoch.metadata, &mut self.findings)
     }
 
-    /// Whether everything that a frame needs is known.
+    /// Whether all metadata records that a frame needs are known.
     pub(crate) fn knows_all_of(&self, header: &Header) -> bool {
         header.meta_version == 0
             || self
@@ -474,14 +475,14 @@ impl Session {
                 .is_some_and(|epoch| epoch.metadata.first_unknown_below(header.meta_version).is_none())
     }
 
-    /// Frames whose rows may define what is missing: their rows begin to define at an ordinal that is needed and not known.
+    /// Whether the rows of a frame may define missing metadata: the first ordinal that they would define is needed and not known.
     pub(crate) fn may_define(&self, header: &Header) -> bool {
         self.epochs.get(&(header.producer, header.epoch)).is_some_and(|epoch| {
             header.meta_version < epoch.needed && !epoch.metadata.knows(header.meta_version)
         })
     }
 
-    /// Reports a hole in the metadata that a frame needs, once.
+    /// Reports missing metadata that a frame needs, once.
     pub(crate) fn report_hole(&mut self, frame: &FrameAt, meta_version: u32) {
         let epoch = self.epochs.entry((frame.header.producer, frame.header.epoch)).or_default();
         let mut first = 0;
@@ -500,7 +501,7 @@ impl Session {
         }
     }
 
-    /// Takes what came of a frame.
+    /// Takes the outcome of decoding a frame.
     pub(crate) fn note_outcome(&mut self, frame: &FrameAt, records: u32, outcome: Outcome) {
         let Outcome { decoded, undecoded, has_invalid, is_broken, time_fell } = outcome;
         let missing = if frame.header.kind == kind::OPEN {
@@ -521,7 +522,8 @@ impl Session {
         }
     }
 
-    /// Whether a closed frame that is not damaged has the number of an open one, whose rows then are not used.
+    /// Whether another frame replaces an open one: an undamaged closed frame or an earlier open frame with the same number.
+    /// The rows of the open frame are then not used.
     pub(crate) fn is_superseded(&mut self, frame: &FrameAt, head: &OpenHead) -> bool {
         let producer = frame.header.producer;
         let is = self.order.has(producer, head.stream, head.seq)
@@ -530,17 +532,17 @@ impl Session {
         is
     }
 
-    /// Counts the losses that an open frame tells of.
+    /// Counts the losses reported in the head of an open frame.
     pub(crate) fn note_open(&mut self, frame: &FrameAt, head: &OpenHead) {
         let producer = frame.header.producer;
-        // The header of a closed copy whose payload is damaged has told of them.
+        // The header of a closed copy with a damaged payload has reported them already.
         if !self.order.is_damaged(producer, head.stream, head.seq) {
-            // Open frames stand anywhere and are read last.
+            // Open frames can be anywhere in the file and are read last.
             self.log.frame((u64::MAX, u64::MAX), producer, head.stream, head.lost);
         }
     }
 
-    /// Says what is only known at the end.
+    /// Reports findings that are only certain at the end of the stream.
     pub fn finish(&mut self) {
         let Session { order, open, findings, .. } = self;
         order.finish(|producer, stream, seq| open.contains_key(&(producer, stream, seq)), findings);
@@ -559,7 +561,7 @@ impl Session {
             if let [(offset, says, counted)] = producer.ends.as_slice()
                 && self.order.is_whole(*id)
                 && says != counted
-                // Frames that came late stand after it.
+                // Late frames come after the END frame.
                 && *says != [producer.n_frames.saturating_sub(1), producer.n_records]
             {
                 self.findings.push(Finding::at("end-mismatch", *offset));
@@ -571,7 +573,7 @@ impl Session {
         self.attachments.finish(&mut self.findings);
     }
 
-    /// Whether a producer ended in order; `None` if its last frame is no end.
+    /// Whether a producer ended in order; `None` if its last frame is not an END.
     #[must_use]
     pub fn ending(&self, producer: u64) -> Option<bool> {
         let known = self.producers.get(&producer).filter(|known| known.ending.is_ended())?;
@@ -584,13 +586,13 @@ impl Session {
         self.is_stopped
     }
 
-    /// Frames that came twice.
+    /// Number of duplicate frames.
     #[must_use]
     pub fn duplicates(&self) -> u64 {
         self.order.duplicates
     }
 
-    /// Losses that were recorded, with the stream of their frame, in the order of the file.
+    /// Loss records with the stream of their frame, in the order of the file.
     #[must_use]
     pub fn losses(&self) -> Vec<(u32, Loss)> {
         let mut losses = self.losses.clone();
@@ -598,20 +600,20 @@ impl Session {
         losses.into_iter().map(|(_, stream, loss)| (stream, loss)).collect()
     }
 
-    /// Records lost by producer and stream.
+    /// Number of records lost, by producer and stream.
     #[must_use]
     pub fn lost(&self) -> BTreeMap<(u64, u32), u64> {
         self.log.totals()
     }
 
-    /// Losses after the last frame of their stream, which no frame tells, by producer and stream. `last` gives where the last
-    /// frame of a stream stands.
+    /// Losses after the last frame of their stream, which no frame counts, by producer and stream. `last` returns the offset
+    /// of the last frame of a stream.
     #[must_use]
     pub fn lost_after_all(&self, last: impl Fn(u64, u32) -> Option<u64>) -> Vec<LostAfter> {
         self.log.after_all(last)
     }
 
-    /// Correlations of clocks in the order of the file.
+    /// Clock correlations in the order of the file.
     #[must_use]
     pub fn clocks(&self) -> Vec<Correlation> {
         let mut clocks = self.clocks.clone();
@@ -619,19 +621,19 @@ impl Session {
         clocks.into_iter().map(|(_, correlation)| correlation).collect()
     }
 
-    /// Attachments.
+    /// All attachments.
     #[must_use]
     pub fn attachments(&self) -> &[Attachment] {
         &self.attachments.all
     }
 
-    /// Producers as they appear.
+    /// Producers in order of appearance.
     #[must_use]
     pub fn producers(&self) -> &[u64] {
         &self.producer_ids
     }
 
-    /// Whether a frame of this producer was seen.
+    /// Whether a frame of this producer has been seen.
     pub(crate) fn knows(&self, producer: u64) -> bool {
         self.producers.contains_key(&producer)
     }
@@ -642,14 +644,14 @@ impl Session {
         &self.epochs
     }
 
-    /// The frames that were seen, in the order of the file; of very many the newest.
+    /// The frames seen, in the order of the file; if there are very many, only the newest.
     #[must_use]
     pub fn frames(&self) -> &[FrameAt] {
         &self.frames
     }
 }
 
-/// A finding about a frame, with its kind if it has no data.
+/// Adds the kind of a frame to a finding, unless it is a data frame.
 fn of_kind(finding: Finding, header: &Header) -> Finding {
     match header.kind {
         kind::META => finding.with("frame", "metadata"),
@@ -660,7 +662,7 @@ fn of_kind(finding: Finding, header: &Header) -> Finding {
     }
 }
 
-/// What is not known of a frame.
+/// The slug for the part of a frame that is not known: kind, encoding or codec.
 fn unknown_of(header: &Header, registry: &Registry) -> Option<&'static str> {
     if header.kind > kind::OPEN {
         return Some("unknown-kind");
@@ -673,13 +675,13 @@ fn unknown_of(header: &Header, registry: &Registry) -> Option<&'static str> {
     (header.codec > crate::frame::codec::ZSTD).then_some("unknown-codec")
 }
 
-/// The one item of a payload.
+/// The only CBOR item of a payload; an error if there are others.
 fn only_item(payload: &[u8]) -> Result<Value, u32> {
     let item = cbor::decode(payload).map_err(|_| 0_u32)?;
     if item.len_bytes == payload.len() { Ok(item.value) } else { Err(0) }
 }
 
-/// The entry of a frame in an index that stands at `index_at`.
+/// The index entry of a frame, for an index at offset `index_at`.
 pub(crate) fn index_entry(index_at: u64, frame: &FrameAt) -> [u8; INDEX_ENTRY_BYTES] {
     let header = &frame.header;
     let mut entry = [0; INDEX_ENTRY_BYTES];
@@ -697,8 +699,8 @@ pub(crate) fn index_entry(index_at: u64, frame: &FrameAt) -> [u8; INDEX_ENTRY_BY
     entry
 }
 
-/// The rows of an open frame, and the header that they would have as a closed one; `Err` if their checksum is wrong or they are
-/// longer than the room.
+/// The rows of an open frame, and the header that they would have as a closed frame. `Err` if their checksum is wrong or
+/// they are longer than the room.
 pub(crate) fn open_rows<'a>(
     frame: &FrameAt,
     head: &OpenHead,

@@ -1,8 +1,9 @@
-//! Parts of streams as streams: frames of a range with a snapshot in front, and rings of frames whose oldest are dropped.
+//! Cuts streams into streams: the frames of a range after a snapshot, and a ring of the newest frames.
 //!
-//! Payloads are copied as they are. Headers get a new way back to a snapshot, and only those of bodies keep extensions; an index
-//! becomes padding. Numbers stay, so gaps stay honest. What of the input is damaged in a way that no frame of the copy shows is
-//! written as losses before the ends, and a producer that did not end has no end in the copy either.
+//! Payloads are copied as they are. Headers get a new distance back to a snapshot, and only headers of bodies keep
+//! extensions; an index becomes padding. Sequence numbers stay, so a reader of the copy sees the gaps. Damage of the input
+//! that no frame of the copy shows is written as loss records before the ends, and a producer that did not end has no END in
+//! the copy either.
 
 use crate::cells;
 use crate::codec::Unpacker;
@@ -25,17 +26,17 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
 use std::ops::Range;
 
-/// What is known in each epoch, by producer and number.
+/// Metadata of each epoch, by producer and number.
 type Epochs = BTreeMap<(u64, u32), Metadata>;
 
-/// Adds what a frame defines: in a META frame all records, in one of plain rows those between them.
+/// Adds the metadata records of a frame: all records of a META frame, or those between the rows of a frame of plain rows.
 fn learn(epochs: &mut Epochs, header: &Header, stored: &[u8], unpacker: &mut Unpacker) {
     if crc32c(stored) != header.payload_crc {
         return;
     }
     let Ok(payload) = unpacker.unpack(header, stored) else { return };
     let metadata = epochs.entry((header.producer, header.epoch)).or_default();
-    // A reader of the copy finds again what is wrong with them.
+    // Dropped here: a reader of the copy makes the same findings.
     let mut findings = Vec::new();
     if header.kind == kind::META {
         let _ = metadata.add_frame(header.meta_version, header.records, payload, &mut findings);
@@ -50,7 +51,7 @@ fn learn(epochs: &mut Epochs, header: &Header, stored: &[u8], unpacker: &mut Unp
     metadata.resolve(&mut findings);
 }
 
-/// Whether a frame has rows between which metadata may stand that are not known.
+/// Whether unknown metadata records may be between the rows of a frame.
 fn may_define(epochs: &Epochs, header: &Header) -> bool {
     (header.kind, header.encoding) == (kind::DATA, encoding::PLAIN)
         && epochs
@@ -58,10 +59,11 @@ fn may_define(epochs: &Epochs, header: &Header) -> bool {
             .is_none_or(|metadata| !metadata.knows(header.meta_version))
 }
 
-/// The snapshot of an epoch as frames, the last with the number `seq`. Records that are missing end it: what follows them has
-/// other ordinals than a snapshot could say.
+/// The snapshot of an epoch as frames, numbered up to `seq`. It ends before the first missing record, because a snapshot
+/// cannot give the records after that one their ordinals.
 fn snapshot(metadata: &Metadata, producer: u64, epoch: u32, seq: u64) -> io::Result<(u64, Vec<u8>)> {
-    // What a record becomes that was refused, so that it has its ordinal: null, which is none either.
+    // Stands for a record that could not be decoded, so that later ones keep their ordinals: CBOR null, which is not a valid
+    // record either.
     const REFUSED: &[u8] = &[0xF6];
     let known = metadata.first_unknown_below(u32::MAX).unwrap_or(u32::MAX);
     let records = metadata.entries().take_while(|(ordinal, _)| *ordinal < known);
@@ -77,7 +79,7 @@ fn snapshot(metadata: &Metadata, producer: u64, epoch: u32, seq: u64) -> io::Res
     Ok((n_frames, out))
 }
 
-/// Appends the copy of a frame: with the extension of its header, if a body is copied whole, and its way back to a snapshot.
+/// Appends the copy of a frame, with a new distance back to a snapshot. A body copied whole keeps the extension of its header.
 fn copy(
     header: &Header,
     extension: &[u8],
@@ -86,12 +88,12 @@ fn copy(
     out: &mut Vec<u8>,
 ) -> io::Result<()> {
     if header.kind == kind::INDEX {
-        // Its distances would lead elsewhere; left out, it would be a gap.
+        // An index is replaced with padding: its distances would be wrong in the copy, and without it there would be a gap.
         let mut pad =
             Header { kind: kind::PAD, encoding: encoding::NONE, codec: 0, records: 0, meta_back, ..*header };
         return frame::write_frame(&mut pad, 0, &mut [], out);
     }
-    // No reader knows extensions of other frames than bodies.
+    // Only bodies have extensions that readers understand.
     let extension = if header.is_foreign() { extension } else { &[] };
     let words = ((frame::HEADER_BYTES + extension.len()) / 8) as u8; // At most 64.
     let header = Header { words, meta_back, ..*header };
@@ -101,28 +103,28 @@ fn copy(
     Ok(())
 }
 
-/// Copies the frames that begin in a range of bytes, with a snapshot of each of their epochs in front, as far as its numbers are
-/// free, and a new end. Gives how many frames of the range there are, ends among them.
+/// Copies the frames that begin in a range of bytes, after a snapshot of each of their epochs (if a sequence number is free
+/// for it), and adds new ends. Returns the number of frames in the range, ends included.
 ///
 /// # Errors
-/// If the input cannot be read, the output not be written, or a snapshot not be put into frames.
+/// Returns an error if the input cannot be read, the output cannot be written, or a snapshot cannot be put into frames.
 pub fn slice(input: &mut impl Input, range: Range<u64>, out: &mut impl Write) -> io::Result<u64> {
     Ok(select(input, range, &mut Everything, out)?.frames)
 }
 
-/// What was copied.
+/// Counts of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sliced {
-    /// Frames of the range that were copied or became padding, ends among them. One that came twice counts once.
+    /// Frames of the range that were copied or became padding, ends included. Duplicate frames count once.
     pub frames: u64,
-    /// Data records that were written, those in buffers that were being written among them.
+    /// Data records written, including those of open frames.
     pub records: u64,
 }
 
-/// The same with some of the frames and records only, and in an order that is chosen.
+/// Like [`slice()`], but `choose` selects the frames and records, and their order.
 ///
 /// # Errors
-/// As for [`slice()`]; if a frame has too many records to be taken apart.
+/// Returns an error as [`slice()`] does, or if a frame has too many records to select from.
 pub fn select(
     input: &mut impl Input,
     range: Range<u64>,
@@ -132,10 +134,11 @@ pub fn select(
     select_lossy(input, range, &[], choose, out)
 }
 
-/// The same of an input that lacks something for a reason that its bytes do not show, such as its packing: the copy says it.
+/// Like [`select()`], for an input with losses that its bytes do not show, for example because its compressed file was
+/// damaged. The copy reports the `known` losses.
 ///
 /// # Errors
-/// As for [`select()`].
+/// Returns the same errors as [`select()`].
 pub fn select_lossy(
     input: &mut impl Input,
     range: Range<u64>,
@@ -143,13 +146,13 @@ pub fn select_lossy(
     choose: &mut impl Select,
     out: &mut impl Write,
 ) -> io::Result<Sliced> {
-    // What a reader of the input finds.
+    // Collects what a reader of the input would find.
     let mut session = Session::leaving_data().leaving_attachments();
     let mut is_part = range.start > 0;
     let mut unpacker = Unpacker::default();
     let mut epochs = Epochs::new();
     let mut frames = Vec::new();
-    // Frames before the range whose rows may define something, and up to which record each epoch is needed.
+    // Frames before the range whose rows may define metadata, and the number of metadata records needed of each epoch.
     let mut defining = Vec::new();
     let mut needed: BTreeMap<(u64, u32), u32> = BTreeMap::new();
     let mut before: BTreeMap<u64, u64> = BTreeMap::new();
@@ -187,7 +190,7 @@ pub fn select_lossy(
     }
     session.finish();
     let missing = missing_in(input, &session, &scanner, &range, known)?;
-    // The last frame before the need is the likeliest, and most streams have nothing between their rows.
+    // The last frame before the need most likely has the definitions, and most streams have no metadata between their rows.
     for found in defining.iter().rev() {
         let header = &found.header;
         let needed = needed.get(&(header.producer, header.epoch)).copied().unwrap_or_default();
@@ -202,14 +205,14 @@ pub fn select_lossy(
     choose.order(&mut frames);
     let mut copied = Vec::new();
     let mut at = 0;
-    // Before the slice's first frame of stream 0: the number before that frame's, of each producer.
+    // For each epoch: the offset in the copy of its last snapshot, or of its first frame if it has none.
     let mut begun: BTreeMap<(u64, u32), u64> = BTreeMap::new();
     let mut counts: BTreeMap<u64, (u64, u64, u64, u32, u32)> = BTreeMap::new();
-    // As a reader of the copy sees them: it takes of several frames with one number the first that is whole.
+    // The order as a reader of the copy sees it: of several frames with one number, the reader takes the first undamaged one.
     let (mut order, mut order_findings) = (Order::default(), Vec::new());
     let mut n_left_out = n_chosen - frames.len() as u64;
     let mut n_open_records = 0;
-    // The next numbers of other streams than 0.
+    // The next sequence number of each stream other than 0.
     let mut next: FxHashMap<(u64, u32), u64> = FxHashMap::default();
     let mut first_of_all: FxHashMap<u64, u64> = FxHashMap::default();
     let is_of_all = |header: &&Header| header.stream == 0 && header.kind != kind::OPEN;
@@ -221,7 +224,7 @@ pub fn select_lossy(
     } else {
         FxHashSet::default()
     };
-    // An end that frames follow becomes padding, since its number would be missing; the last is written anew.
+    // An END that other frames follow becomes padding, since its number would be missing. The last END is written anew.
     let mut newest: FxHashMap<u64, u64> = FxHashMap::default();
     for header in frames.iter().map(|found| &found.header).filter(is_of_all).filter(|of| of.kind != kind::END)
     {
@@ -243,7 +246,7 @@ pub fn select_lossy(
             .then(|| OpenHead::read(stored.get(..OPEN_HEAD_BYTES).unwrap_or_default()))
             .flatten();
         let is_vacant = head.is_some_and(|head| head.state == 0);
-        // Its rows would come twice if the buffer is there as a frame, too.
+        // The rows would appear twice if the buffer is also in the slice as a closed frame.
         let is_closed =
             head.is_some_and(|head| numbered.contains(&(found.header.producer, head.stream, head.seq)));
         if choose.frame(found) == Choice::Rows && (is_vacant || is_closed) {
@@ -252,7 +255,7 @@ pub fn select_lossy(
         }
         let (header, stored) = match choose.frame(found) {
             Choice::Rows => select::rows(found, stored, epochs.get(&key), &mut unpacker, choose)?,
-            // What stands between plain rows describes later ones.
+            // Metadata between plain rows describe later rows, so they are kept.
             Choice::Padding
                 if found.header.kind == kind::DATA && found.header.encoding == encoding::PLAIN =>
             {
@@ -263,7 +266,7 @@ pub fn select_lossy(
             Choice::Whole | Choice::Nothing => (found.header, stored),
         };
         let (header, stored) = match loss_of(&header, &stored, &mut unpacker) {
-            // It is about what the copy does not have.
+            // The loss may be about a stream that the copy does not have.
             Some(loss) => {
                 let stream = if is_of_copy(loss.cause) { None } else { Some(header.stream) };
                 match choose.loss(header.producer, loss.stream.or(stream)) {
@@ -282,7 +285,8 @@ pub fn select_lossy(
             begun.insert(key, at);
             let first = first_of_all.get(&header.producer);
             let is_snapshot = header.has(flag::SNAPSHOT_START);
-            // Without frames of stream 0 in the slice, the number of the last one before it is free.
+            // A snapshot takes the number before the slice's first frame of stream 0, or else that of the last such frame
+            // before the slice.
             let seq = match first {
                 Some(first) => first.checked_sub(1),
                 None => Some(before.get(&header.producer).copied().unwrap_or_default()),
@@ -325,8 +329,8 @@ pub fn select_lossy(
                 *next = header.seq.saturating_add(1).max(*next);
             }
         } else if let Some(head) = head.filter(|head| head.state != 0) {
-            // A reader would take the buffer for closed if a frame had its number. A vacant one keeps the number of another
-            // stream.
+            // A reader would take an open frame for closed if a frame had its number. A vacant one still has the number of
+            // another stream.
             let next = match head.stream {
                 0 => &mut count.2,
                 stream => next.entry((header.producer, stream)).or_default(),
@@ -346,7 +350,7 @@ pub fn select_lossy(
     }
     let records = counts.values().map(|count| count.1).sum::<u64>() + n_open_records;
     for (producer, (mut n_frames, n_records, mut seq, epoch, meta_version)) in counts {
-        // A number that is missing before the end is missing in the copy, too.
+        // A number missing before the END is missing in the copy, too.
         seq = ends.get(&producer).map_or(seq, |end| seq.max(*end));
         let mut put = |header: Header, mut payload: Vec<u8>, seq: u64| {
             let mut header = Header { producer, epoch, seq, meta_version, ..header };
@@ -359,7 +363,8 @@ pub fn select_lossy(
             if !choose.loss(producer, loss.stream) {
                 continue;
             }
-            // It stands in the stream that it is about: parts of one input agree on the numbers of stream 0.
+            // The loss goes into the stream that it is about, so that copies of different parts of one input agree on the
+            // numbers of stream 0.
             let stream = loss.stream.unwrap_or(0);
             let number = if stream == 0 { &mut seq } else { next.entry((producer, stream)).or_default() };
             let header = Header {
@@ -373,7 +378,7 @@ pub fn select_lossy(
             *number = number.saturating_add(1);
             n_frames += 1;
         }
-        // A part is as long as it was to be.
+        // A part of the input ends where it was meant to end, so it gets an END in order.
         let ending = if is_part { Some(true) } else { session.ending(producer) };
         if let Some(in_order) = ending {
             let (header, payload) = end_frame(in_order, n_frames, n_records, 0);
@@ -383,7 +388,7 @@ pub fn select_lossy(
     Ok(Sliced { frames: frames.len() as u64 - n_left_out, records })
 }
 
-/// The loss that a frame is about, if it is a frame of that kind.
+/// The loss reported by a LOSS frame; `None` for other frames.
 fn loss_of(header: &Header, stored: &[u8], unpacker: &mut Unpacker) -> Option<Loss> {
     if header.kind != kind::LOSS || crc32c(stored) != header.payload_crc {
         return None;
@@ -391,10 +396,10 @@ fn loss_of(header: &Header, stored: &[u8], unpacker: &mut Unpacker) -> Option<Lo
     Loss::read(&cbor::decode(unpacker.unpack(header, stored).ok()?).ok()?.value)
 }
 
-/// The most losses that a copy says: of more, the last stands for the rest.
+/// Maximum number of loss records in a copy; if there are more, the last one stands for the rest.
 const MAX_LOSSES: usize = 1000;
 
-/// What indexes say of the frames at these places.
+/// Index entries for the frames at these offsets.
 fn entries_at(
     input: &mut impl Input,
     session: &Session,
@@ -412,15 +417,15 @@ fn entries_at(
     Ok(found)
 }
 
-/// How many records an index says that a frame has, if it has such that are counted.
+/// Number of records in a frame according to an index; `None` for frames without counted records.
 fn records_of(entry: &Entry) -> Option<u64> {
     let header = entry.frame()?.header;
     let is_counted = matches!(header.kind, kind::DATA | kind::AGG) && !header.is_foreign();
     Some(header.records.into()).filter(|n| is_counted && *n > 0)
 }
 
-/// What a reader of the input finds missing and a reader of the copy would not, with the producers that lack it: what was
-/// passed over by searching, and frames that only an end counts. Frames with wrong checksums are copied as they are.
+/// Losses that a reader of the input finds and a reader of the copy would not, each with its producer: bytes skipped in the
+/// search for the next frame, and frames counted only by an END. Frames with wrong checksums are copied as they are.
 fn missing_in(
     input: &mut impl Input,
     session: &Session,
@@ -430,7 +435,7 @@ fn missing_in(
 ) -> io::Result<Vec<(u64, Loss)>> {
     let frames = session.frames();
     let Some(first) = session.producers().first() else { return Ok(Vec::new()) };
-    // What no header names is counted for who wrote the frame before it.
+    // A loss that no header attributes to a producer is attributed to the producer of the previous frame.
     let near = |at: u64| {
         let before = frames.partition_point(|frame| frame.offset < at).checked_sub(1);
         before.map_or(*first, |before| frames[before].header.producer)
@@ -442,7 +447,7 @@ fn missing_in(
     for (nth, finding) in of_bytes().enumerate() {
         let Some(at) = finding.number("offset").filter(|at| range.contains(at)) else { continue };
         let header = input.get(at, 512)?;
-        // Of a frame of another version nothing but its length is believed.
+        // For a frame of another version, only the length in the header is trusted.
         let header = Header::read(header).ok().filter(|header| session.knows(header.producer));
         let said = entries.get(&at);
         let (producer, stream) = match (header, said) {
@@ -474,7 +479,7 @@ fn missing_in(
         let Some(at) = finding.number("offset") else { continue };
         let end = frames.partition_point(|frame| frame.offset < at);
         let Some(producer) = frames.get(end).map(|frame| frame.header.producer) else { continue };
-        // Something else has said what is missing.
+        // Only if no other loss of this producer has been reported.
         if all.iter().all(|(of, _)| *of != producer) {
             let text = Some("the end counts other frames or records than there are".to_owned());
             all.push((producer, Loss { cause: cause::GAP, records: Some(MANY), text, ..Loss::default() }));
@@ -491,10 +496,11 @@ fn missing_in(
     Ok(all)
 }
 
-/// What later frames need of one that is dropped: the frame without its records, if metadata stand between its plain rows.
+/// The part of a dropped frame that later frames need: the frame without its records, if it has metadata between plain rows.
+/// `None` otherwise.
 ///
 /// # Errors
-/// If it cannot be packed again.
+/// Returns an error if it cannot be packed again.
 pub fn without_records(header: &Header, stored: &[u8]) -> io::Result<Option<(Header, Vec<u8>)>> {
     if (header.kind, header.encoding) != (kind::DATA, encoding::PLAIN) {
         return Ok(None);
@@ -505,11 +511,11 @@ pub fn without_records(header: &Header, stored: &[u8]) -> io::Result<Option<(Hea
     Ok((rest.kind == kind::DATA && rest.records == 0 && rest.raw_len > 0).then_some((rest, stored)))
 }
 
-/// Buffers that were being written, as the frames that they would have become: headers and stored payloads. Vacant ones have
-/// none, nor do those that are damaged.
+/// Converts open frames to the closed frames that they would have become: headers and stored payloads. Vacant and damaged
+/// ones are left out.
 ///
 /// # Errors
-/// If the input cannot be read, or a buffer has more records than a frame can have.
+/// Returns an error if the input cannot be read, or a buffer has more records than a frame can have.
 pub fn closed(input: &mut impl Input, open: &[FrameAt]) -> io::Result<Vec<(Header, Vec<u8>)>> {
     let mut unpacker = Unpacker::default();
     let mut epochs = Epochs::new();
@@ -544,14 +550,14 @@ pub fn closed(input: &mut impl Input, open: &[FrameAt]) -> io::Result<Vec<(Heade
     Ok(frames)
 }
 
-/// Producers, streams and numbers of the frames of some kinds.
+/// Producer, stream and number of the frames whose kind `is_of` accepts.
 fn numbers_of(frames: &[FrameAt], is_of: impl Fn(u8) -> bool) -> FxHashSet<(u64, u32, u64)> {
     let headers = frames.iter().map(|frame| &frame.header).filter(|header| is_of(header.kind));
     headers.map(|header| (header.producer, header.stream, header.seq)).collect()
 }
 
-/// Leaves out padding that has the number of a frame with something in it: parts of a stream have it in place of what the others
-/// have, and a reader takes the first frame of each number.
+/// Removes padding with the number of another frame. Parts of one stream have padding in place of each other's frames, and a
+/// reader takes the first frame with a number.
 fn leave_out_padding_of_others(frames: &mut Vec<FrameAt>) {
     if frames.iter().all(|frame| frame.header.kind != kind::PAD) {
         return;
@@ -576,8 +582,8 @@ fn stored_of<'a>(header: &Header, frame: &'a [u8]) -> &'a [u8] {
     frame.get(start..start + header.stored_len as usize).unwrap_or_default()
 }
 
-/// A flight recorder: keeps the newest frames in memory and all metadata beside them, so old data are dropped and never what
-/// describes them. It is given the bytes of a stream as a writer writes them.
+/// A flight recorder in memory: keeps the newest frames and all metadata, so old data are dropped, but never the metadata
+/// that describe the rest. Its input is the bytes of a stream as a writer writes them.
 #[derive(Debug)]
 pub struct Ring {
     max_bytes: usize,
@@ -586,14 +592,14 @@ pub struct Ring {
     n_bytes: usize,
     epochs: Epochs,
     unpacker: Unpacker,
-    /// The number after the last frame of stream 0 that was dropped, by producer.
+    /// The number after the last dropped frame of stream 0, by producer.
     free: BTreeMap<u64, u64>,
-    /// Records dropped, by producer, epoch and stream.
+    /// Number of dropped records, by producer, epoch and stream.
     dropped: BTreeMap<(u64, u32, u32), u64>,
 }
 
 impl Ring {
-    /// A ring of frames that have at most this many bytes together.
+    /// A ring that keeps frames of at most `max_bytes` bytes in total.
     #[must_use]
     pub fn new(max_bytes: usize) -> Ring {
         Ring {
@@ -631,13 +637,13 @@ impl Ring {
         }
     }
 
-    /// Writes what is kept as a stream: snapshots, what was overwritten as losses, frames.
+    /// Writes the kept frames as a stream: snapshots, loss records for the overwritten records, frames.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns an error if the output cannot be written.
     pub fn dump(&self, out: &mut impl Write) -> io::Result<()> {
         let mut all = Vec::new();
-        // Where the last snapshot of each epoch begins.
+        // Offset in the output of the last snapshot of each epoch.
         let mut begun: BTreeMap<(u64, u32), u64> = BTreeMap::new();
         for ((producer, number), metadata) in &self.epochs {
             let of_epoch = |header: &&Header| (header.producer, header.epoch) == (*producer, *number);
@@ -653,8 +659,8 @@ impl Ring {
                 .filter(|((p, e, _), _)| (p, e) == (producer, number))
                 .map(|((_, _, stream), n)| (*stream, *n))
                 .collect();
-            // Numbers that the dropped frames of stream 0 had are free for the snapshot and the losses. Where there are too few,
-            // the headers of the frames that are kept say the losses alone.
+            // The numbers of dropped frames of stream 0 are free for the snapshot and the loss records. If there are too
+            // few, only the headers of the kept frames report the losses.
             if free <= losses.len() as u64 {
                 losses.clear();
             }
@@ -693,7 +699,7 @@ impl Ring {
             if header.has(flag::SNAPSHOT_START) {
                 begun.insert(key, at);
             }
-            // The first frame that is kept of a stream says in its header, too, what was lost before it.
+            // The header of the first kept frame of a stream also reports the records lost before it.
             let is_data = matches!(header.kind, kind::DATA | kind::AGG);
             let n = if is_data { dropped.remove(&(key.0, key.1, header.stream)) } else { None };
             let lost = u64::from(header.lost).saturating_add(n.unwrap_or_default());
@@ -709,7 +715,7 @@ impl Ring {
     }
 }
 
-/// What a writer has given so far of frames that are not whole yet.
+/// Bytes written so far of frames that are not complete yet.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered(Vec<u8>);
 
@@ -718,7 +724,7 @@ impl Gathered {
         self.0.extend_from_slice(bytes);
     }
 
-    /// The first frame, once it is whole.
+    /// Takes out the first frame, if it is complete.
     pub(crate) fn next_frame(&mut self) -> Option<(Header, Vec<u8>)> {
         let header = Header::read(&self.0).ok()?;
         let len = usize::try_from(header.frame_len()).ok().filter(|len| *len <= self.0.len())?;
@@ -741,14 +747,14 @@ impl Write for Ring {
     }
 }
 
-/// An epoch, and the next number of each stream: see [`continuation`].
+/// An epoch, and the next number of each stream; see [`continuation`].
 pub type Continuation = (u32, Vec<(u32, u64)>);
 
-/// What a writer needs to append to a stream as the same producer: the epoch after the last, and numbers above all that are
-/// there. `None` if the producer is not in it.
+/// The state that a writer needs to append to a stream as the same producer: the epoch after the last one, and sequence
+/// numbers above all existing ones. `None` if the stream does not have the producer.
 ///
 /// # Errors
-/// If the input cannot be read, or the last epoch has the highest number.
+/// Returns an error if the input cannot be read, or no epoch number is left after the last.
 pub fn continuation(input: &mut impl Input, producer: u64) -> io::Result<Option<Continuation>> {
     let mut next: BTreeMap<u32, u64> = BTreeMap::new();
     let mut epoch = None;
@@ -761,7 +767,7 @@ pub fn continuation(input: &mut impl Input, producer: u64) -> io::Result<Option<
                 continue;
             }
             let seq = next.entry(header.stream).or_default();
-            // One number is left out, so that readers report a gap: what the crash lost is not known.
+            // One number is skipped, so that readers report a gap: it is unknown what the crash lost.
             *seq = (*seq).max(header.seq.saturating_add(2));
         }
     }
@@ -770,10 +776,10 @@ pub fn continuation(input: &mut impl Input, producer: u64) -> io::Result<Option<
     Ok(Some((epoch, next.into_iter().collect())))
 }
 
-/// The UUIDs of the producers of a stream, by the part of them that frames carry.
+/// The UUIDs of the producers of a stream, by their first 8 bytes, which frames carry.
 ///
 /// # Errors
-/// If the input cannot be read.
+/// Returns an error if the input cannot be read.
 pub fn producers(input: &mut impl Input) -> io::Result<BTreeMap<u64, [u8; 16]>> {
     let mut all = BTreeMap::new();
     let mut unpacker = Unpacker::default();

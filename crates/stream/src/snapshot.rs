@@ -1,12 +1,13 @@
-//! Frames that the writer of a stream makes and those who copy parts of one: metadata records, and ends.
+//! Frames made both by the writer of a stream and by slicing: metadata records and ends.
 
 use crate::frame::{Header, encoding, flag, kind};
 use quipu_wire::cbor::Value;
 
-/// Metadata records are put into frames of about this many bytes.
+/// Approximate size of a META frame's payload, in bytes.
 const META_FRAME_BYTES: usize = 512 << 10;
 
-/// Header and payload of META frames with these records. The first record has this ordinal; a snapshot is marked as such.
+/// Headers and payloads of META frames with `records`; `first` is the ordinal of the first record. The frames of a snapshot
+/// are flagged.
 pub(crate) fn meta_frames<'a>(
     first: u32,
     records: impl Iterator<Item = &'a [u8]>,
@@ -43,8 +44,8 @@ pub(crate) fn meta_frames<'a>(
     frames
 }
 
-/// Header and payload of an END frame: whether the producer ended in order, what was counted, and how far back the last index
-/// stands.
+/// Header and payload of an END frame: whether the producer ended in order, its frame and record counts, and the distance
+/// back to the last index (0: none).
 pub(crate) fn end_frame(in_order: bool, n_frames: u64, n_records: u64, index_back: u64) -> (Header, Vec<u8>) {
     let values =
         [Value::Bool(in_order), Value::Uint(n_frames), Value::Uint(n_records), Value::Uint(index_back)];

@@ -1,4 +1,4 @@
-//! Schemas as programs describe them: types by value. A writer makes ids, places and records of them.
+//! Schemas as programs describe them, with types by value. A writer assigns ids and offsets and makes metadata records of them.
 
 use quipu_wire::record::{Field, field_flag};
 use quipu_wire::types::{Member, Type};
@@ -11,19 +11,19 @@ pub enum Ty {
     Sint(u32),
     Float(u32),
     Bool,
-    /// A code point.
+    /// A Unicode code point.
     Char,
     Text,
     Bytes,
-    /// Bytes of one number.
+    /// Byte strings of this length.
     Fixed(u32),
-    /// An integer type and names of its values.
+    /// An integer type with named values.
     Enum {
         name: String,
         base: Box<Ty>,
         names: Vec<(i128, String)>,
     },
-    /// An integer type and names of its bits.
+    /// An integer type with named bits.
     Flags {
         name: String,
         base: Box<Ty>,
@@ -37,7 +37,7 @@ pub enum Ty {
     Array(Box<Ty>, u32),
     Vector(Box<Ty>),
     Optional(Box<Ty>),
-    /// An address of 64 bits in the program that is traced.
+    /// A 64-bit address in the traced program.
     Address,
     Stack,
     /// Ticks of the clock with this id.
@@ -47,7 +47,7 @@ pub enum Ty {
 }
 
 impl Ty {
-    /// Bytes and alignment in plain form.
+    /// Size of the plain form in the fixed part, and its alignment, in bytes.
     #[must_use]
     pub fn size_align(&self) -> (u32, u32) {
         match self {
@@ -74,7 +74,7 @@ impl Ty {
         }
     }
 
-    /// The type as records have it; `id` gives the id of each type that it is made of.
+    /// The name and the type as in metadata records; `id` returns the ids of the types that it refers to.
     pub(crate) fn describe<E>(
         &self,
         mut id: impl FnMut(&Ty) -> Result<u32, E>,
@@ -116,7 +116,7 @@ impl Ty {
     }
 }
 
-/// Where fields that stand side by side end, and the largest alignment.
+/// The end of the last of several adjacent fields, and the largest alignment.
 fn end_of<'a>(types: impl Iterator<Item = &'a Ty>) -> (u32, u32) {
     types.fold((0, 1), |(end, most), ty| {
         let (size, align) = ty.size_align();
@@ -127,15 +127,15 @@ fn end_of<'a>(types: impl Iterator<Item = &'a Ty>) -> (u32, u32) {
 /// A field of a schema.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldSpec {
-    /// Name.
+    /// Name of the field.
     pub name: String,
-    /// Type.
+    /// Type of the field.
     pub ty: Ty,
-    /// Where it stands in the body; if `None`, at the next place after the field before it.
+    /// Offset in the body; if `None`, the next aligned offset after the previous field.
     pub offset: Option<u32>,
-    /// What it is for lenses.
+    /// Role, by which lenses find the field.
     pub role: Option<u32>,
-    /// Unit.
+    /// Unit of the values, for example `B`.
     pub unit: Option<String>,
     /// See [`field_flag`].
     pub flags: u64,
@@ -150,15 +150,15 @@ pub struct FieldSpec {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SchemaSpec {
-    /// Name.
+    /// Name of the schema.
     pub name: String,
-    /// Category.
+    /// Category for filters.
     pub category: Option<String>,
-    /// How a record is said, with fields in braces.
+    /// Text of a record, with names of fields in braces.
     pub text: Option<String>,
-    /// 1 begins a span, 2 ends one.
+    /// Flags: 1 begins a span, 2 ends one.
     pub flags: u64,
-    /// Bytes of the fixed body; if `None`, it ends with its last field.
+    /// Bytes of the fixed body; if `None`, the body ends with its last field.
     pub size: Option<u32>,
     /// Fields in order.
     pub fields: Vec<FieldSpec>,
@@ -185,7 +185,7 @@ impl SchemaSpec {
         self
     }
 
-    /// Gives the last field a role.
+    /// Sets the role of the last field.
     #[must_use]
     pub fn role(mut self, role: u32) -> SchemaSpec {
         if let Some(field) = self.fields.last_mut() {
@@ -194,7 +194,7 @@ impl SchemaSpec {
         self
     }
 
-    /// Gives the last field a unit.
+    /// Sets the unit of the last field.
     #[must_use]
     pub fn unit(mut self, unit: &str) -> SchemaSpec {
         if let Some(field) = self.fields.last_mut() {
@@ -203,7 +203,7 @@ impl SchemaSpec {
         self
     }
 
-    /// Packed rows have differences of the last field.
+    /// Makes packed rows store the last field as differences.
     #[must_use]
     pub fn delta(mut self) -> SchemaSpec {
         if let Some(field) = self.fields.last_mut() {
@@ -212,21 +212,21 @@ impl SchemaSpec {
         self
     }
 
-    /// Says how records are shown: names of fields in braces.
+    /// Sets the text of records, with names of fields in braces.
     #[must_use]
     pub fn text(mut self, text: &str) -> SchemaSpec {
         self.text = Some(text.to_owned());
         self
     }
 
-    /// Bytes of the fixed body.
+    /// Bytes of the fixed part of the body.
     #[must_use]
     pub fn fixed_bytes(&self) -> u32 {
         let end = self.places().map(|(_, end)| end).max();
         self.size.or(end).unwrap_or_default()
     }
 
-    /// Where each field begins and ends.
+    /// Offset and end of each field.
     fn places(&self) -> impl Iterator<Item = (u32, u32)> {
         self.fields.iter().scan(0_u32, |at, field| {
             let (size, align) = field.ty.size_align();
@@ -236,7 +236,7 @@ impl SchemaSpec {
         })
     }
 
-    /// The fields as records have them.
+    /// The fields as in metadata records.
     pub(crate) fn describe<E>(&self, mut id: impl FnMut(&Ty) -> Result<u32, E>) -> Result<Vec<Field>, E> {
         let mut all = Vec::new();
         for (field, (offset, _)) in self.fields.iter().zip(self.places()) {

@@ -1,4 +1,4 @@
-//! Everything that a stream says, as one JSON object: what the samples' expectations are compared with.
+//! Prints everything in a stream as one JSON object, for comparison with the expectations of the samples.
 
 use crate::aggregate::Merger;
 use crate::finding::Key;
@@ -9,10 +9,10 @@ use crate::loss::cause_name;
 use crate::reader::{Content, StreamReader};
 use std::io;
 
-/// Reads the stream to its end.
+/// Reads the stream to its end and summarizes it.
 ///
 /// # Errors
-/// If it cannot be read.
+/// Returns an error if the stream cannot be read.
 pub fn of<I: Input>(reader: &mut StreamReader<I>) -> io::Result<Json> {
     let mut records = Vec::new();
     let mut bodies = Vec::new();
@@ -51,7 +51,7 @@ pub fn of<I: Input>(reader: &mut StreamReader<I>) -> io::Result<Json> {
     let mut put = |name: &str, value: Json| {
         let is_empty = matches!(&value, Json::List(items) if items.is_empty())
             || matches!(&value, Json::Object(pairs) if pairs.is_empty());
-        // Most streams have few of these.
+        // Most streams have few of these, so empty ones are omitted.
         if !is_empty || name == "losses" || name == "lost" {
             all.push((name.to_owned(), value));
         }
@@ -112,7 +112,7 @@ fn losses(session: &crate::session::Session) -> Json {
     Json::List(losses.collect())
 }
 
-/// Records lost by stream; those of producers that use one number are added up.
+/// Number of lost records by stream, added up over producers.
 fn lost(session: &crate::session::Session) -> Json {
     let mut by_stream = std::collections::BTreeMap::<u32, u64>::new();
     for ((_, stream), n) in session.lost() {
@@ -152,7 +152,7 @@ fn attachments(session: &crate::session::Session) -> Json {
     Json::List(attachments.collect())
 }
 
-/// Values of tables by id and index; an epoch's tables hide those of earlier ones with the same id.
+/// Values of tables by id and index. Tables of later epochs replace earlier ones with the same id.
 fn tables(session: &crate::session::Session) -> Json {
     let mut all = std::collections::BTreeMap::new();
     for epoch in session.epochs().values() {

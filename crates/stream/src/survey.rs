@@ -1,6 +1,6 @@
-//! Which frames a stream has, by a look at headers: an index says it at once, else all headers are read.
+//! Lists the frames of a stream without decoding them: from an index if there is one, otherwise from all headers.
 //!
-//! No payload of data is read: the reader that decodes one says what is wrong with it.
+//! Payloads of data frames are not read; the reader that decodes them reports their damage.
 
 use crate::decode::Registry;
 use crate::frame::{Header, TRAILER_BYTES, codec, is_trailer_of, kind};
@@ -15,32 +15,32 @@ use std::io;
 /// Frames by producer, stream and number.
 pub type Copies = FxHashMap<(u64, u32, u64), FrameAt>;
 
-/// The frames of a stream that can be read at any place.
+/// The frames of a stream with random access.
 #[derive(Debug, Default)]
 pub struct Survey {
-    /// Metadata, losses, clocks, where attachments stand, and what is wrong so far.
+    /// Metadata, losses, clocks, positions of attachments, and findings so far.
     pub session: Session,
-    /// Frames with records or bodies, those of each stream in the order of their numbers. If they come from an index, their
-    /// headers say no more than [`Entry::frame`](crate::index::Entry::frame).
+    /// Frames with records or bodies; those of each stream are in the order of their numbers. Frames from an index have only
+    /// the header fields that [`Entry::frame`](crate::index::Entry::frame) fills.
     pub frames: Vec<FrameAt>,
-    /// Buffers that were being written, by producer, stream and number.
+    /// Open frames, by producer, stream and number.
     pub open: Vec<(OpenHead, FrameAt)>,
-    /// Further copies of frames with records or bodies, of use where the first proves damaged.
+    /// Further copies of frames with records or bodies, for use if the first copy proves damaged.
     pub copies: Copies,
     /// Bytes of room that was claimed and never written.
     pub unwritten_bytes: u64,
-    /// Whether an index said it.
+    /// Whether the frames come from an index.
     pub is_indexed: bool,
-    /// Decoders of encodings that are not known here.
+    /// Decoders of encodings that this crate does not know.
     pub(crate) registry: Registry,
 }
 
 impl Survey {
-    /// Asks the indexes of an input of `size` bytes, and looks at all headers if they do not lead to its first byte or say less
-    /// than reading needs.
+    /// Reads the indexes of an input of `size` bytes, or all headers if the indexes do not lead to the first byte or do not
+    /// suffice for reading.
     ///
     /// # Errors
-    /// If the input cannot be read.
+    /// Returns an error if the input cannot be read.
     pub fn of(input: &mut impl Input, size: u64, registry: &Registry) -> io::Result<Survey> {
         match Survey::by_index(input, size, registry)? {
             Some(survey) => Ok(survey),
@@ -48,10 +48,10 @@ impl Survey {
         }
     }
 
-    /// Looks at all headers.
+    /// Reads all headers.
     ///
     /// # Errors
-    /// If the input cannot be read.
+    /// Returns an error if the input cannot be read.
     pub fn of_headers(input: &mut impl Input, registry: &Registry) -> io::Result<Survey> {
         StreamReader::new(input).with_registry(registry.clone()).survey()
     }
@@ -62,7 +62,7 @@ impl Survey {
         let registry = registry.clone();
         let mut survey = Survey { session, is_indexed: true, registry, ..Survey::default() };
         let mut others = directory.others.iter().copied().peekable();
-        // An index may be forged: all that it does not name may be a frame that must be understood.
+        // An index may be forged: bytes that it does not list may be a frame that must be understood.
         let mut end = 0;
         for entry in &directory.entries {
             while let Some(at) = others.next_if(|at| *at < entry.offset) {
@@ -77,7 +77,7 @@ impl Survey {
             end += u64::from(entry.len_bytes);
             let Some(frame) = entry.frame() else { return Ok(None) };
             let is_known = frame.header.is_known_encoding() || survey.registry.decodes(&frame.header);
-            // What is not known may have to be understood, which only its header says.
+            // A frame of unknown encoding may have to be understood; only its header says so.
             let is_known = is_known && frame.header.codec <= codec::ZSTD;
             if !matches!(entry.kind, kind::DATA | kind::AGG) || !is_known {
                 if survey.observe(input, entry.offset, Some(&frame.header))? != Some(end) {
@@ -105,7 +105,7 @@ impl Survey {
         Ok(Some(survey))
     }
 
-    /// Takes the frame that stands at a place, and says where it ends; `None` if none does, or another than an index says.
+    /// Takes the frame at an offset and returns its end; `None` if there is no frame, or it differs from the index entry.
     fn observe(&mut self, input: &mut impl Input, at: u64, said: Option<&Header>) -> io::Result<Option<u64>> {
         let Some(frame) = frame_at(input, at)? else { return Ok(None) };
         if said.is_some_and(|said| !is_same(said, &frame.header)) {
@@ -113,21 +113,21 @@ impl Survey {
         }
         match self.session.observe(&frame, input, &self.registry)? {
             Seen::Nothing => {}
-            // A frame that must be understood: what follows it is not looked at.
+            // Reading stops at a frame that must be understood, which the index cannot express.
             Seen::Stop | Seen::Data | Seen::Copy => return Ok(None),
             Seen::Open => {
                 let head = input.get(frame.payload_at(), crate::session::OPEN_HEAD_BYTES)?;
                 self.open.extend(OpenHead::read(head).map(|head| (head, frame)));
             }
         }
-        // A torn frame is no frame: a look at all headers says what is lost by it.
+        // A torn frame does not count; reading all headers reports the loss.
         let trailer = input.get(frame.end() - TRAILER_BYTES as u64, TRAILER_BYTES)?;
         let is_whole = is_trailer_of(&frame.header, trailer.get(..TRAILER_BYTES).unwrap_or_default());
         Ok(is_whole.then(|| frame.end()))
     }
 
-    /// Whether META frames alone have the metadata that the last frame of each producer needs: records between rows are found by
-    /// looking at all frames.
+    /// Whether META frames alone have the metadata that the last frame of each producer needs. Records between rows are only
+    /// found by reading all frames.
     fn knows_enough(&self, input: &mut impl Input) -> io::Result<bool> {
         let last: FxHashMap<u64, &FrameAt> =
             self.frames.iter().map(|frame| (frame.header.producer, frame)).collect();
@@ -147,7 +147,7 @@ impl Survey {
         }
     }
 
-    /// Puts frames in order, leaves out open ones whose rows another frame has, and says what is known once all frames are.
+    /// Sorts the frames, removes open frames whose rows another frame has, and reports the findings that depend on all frames.
     pub(crate) fn finish(&mut self) {
         self.frames = in_order(std::mem::take(&mut self.frames), |frame| &frame.header);
         self.open.sort_by_key(|(head, frame)| (frame.header.producer, head.stream, head.seq, frame.offset));
@@ -157,8 +157,8 @@ impl Survey {
     }
 }
 
-/// Frames in the places that frames of their streams have, those of each stream in the order of their numbers. Of most streams
-/// that is the order in which they come.
+/// Sorts the frames of each stream by number, within the places that the frames of this stream have. Most streams are in
+/// order already.
 pub(crate) fn in_order<T>(all: Vec<T>, header: impl Fn(&T) -> &Header) -> Vec<T> {
     let who = |frame: &T| (header(frame).producer, header(frame).stream);
     let mut highest: FxHashMap<(u64, u32), u64> = FxHashMap::default();
@@ -187,7 +187,7 @@ pub(crate) fn in_order<T>(all: Vec<T>, header: impl Fn(&T) -> &Header) -> Vec<T>
     slots.into_iter().flatten().collect()
 }
 
-/// Whether an index says of a frame what its header says.
+/// Whether an index entry agrees with a frame's header.
 #[must_use]
 pub fn is_same(said: &Header, header: &Header) -> bool {
     let of = |header: &Header| {

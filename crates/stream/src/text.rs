@@ -1,7 +1,8 @@
-//! The text of a record, by the format of its schema.
+//! Formats the text of a record, by the format of its schema.
 //!
-//! Two families of formats: braces (`{name}`), and percent signs as C and DTrace have them, whose conversions take the fields
-//! in order. A conversion that does not fit its field shows the field's plain value: a text never fails.
+//! There are two families of formats: braces (`{name}`), and percent signs like those of C and DTrace, whose conversions
+//! take the fields in order. A conversion that does not fit its field prints the field's plain value: formatting never
+//! fails.
 
 use crate::batch::Rows;
 use crate::column::Column;
@@ -11,10 +12,10 @@ use crate::meta::Metadata;
 use quipu_wire::layout::Layout;
 use quipu_wire::types::Type;
 
-/// Widths and precisions above this are taken as this.
+/// Upper limit for widths and precisions; larger ones are reduced to it.
 const MAX_WIDTH: usize = 4096;
 
-/// The text of a row; `None` if its schema has no format that is known.
+/// The text of a row; `None` if its schema has no format, or one of an unknown dialect.
 #[must_use]
 pub fn of_record(rows: &Rows, row: usize, metadata: &Metadata) -> Option<String> {
     let format = metadata.format(rows.schema.record.format?)?;
@@ -25,7 +26,7 @@ pub fn of_record(rows: &Rows, row: usize, metadata: &Metadata) -> Option<String>
     })
 }
 
-/// A value as people write it.
+/// The plain text of a value.
 fn plain(column: &Column, layout: &Layout, row: usize) -> String {
     match json::value(column, layout, row) {
         Json::Text(text) => text,
@@ -61,7 +62,7 @@ fn braces(format: &str, rows: &Rows, row: usize) -> String {
     out + rest
 }
 
-/// One conversion.
+/// One conversion specification, such as `%-8x`.
 #[derive(Default)]
 struct Conversion {
     left: bool,
@@ -74,7 +75,7 @@ struct Conversion {
     letter: char,
 }
 
-/// Reads a conversion after its percent sign; gives how many bytes it has.
+/// Reads a conversion after its percent sign; also returns its length in bytes.
 fn conversion(text: &str, mut star: impl FnMut() -> i128) -> Option<(Conversion, usize)> {
     let mut conversion = Conversion::default();
     let mut chars = text.char_indices().peekable();
@@ -148,7 +149,7 @@ fn converted(how: &Conversion, column: &Column, layout: &Layout, row: usize, out
         _ => None,
     };
     let bits = layout.size.min(16) * 8;
-    // A negative number as its type's bits.
+    // The bits of a negative number, in the width of its type.
     let unsigned = |n: i128| if bits >= 128 { n as u128 } else { n as u128 & ((1 << bits) - 1) };
     let digits = |text: String| match how.precision {
         Some(n) if text.len() < n => format!("{text:0>n$}"),

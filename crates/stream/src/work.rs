@@ -1,7 +1,7 @@
-//! Frames as units of work: what several threads decode side by side once the frames and their metadata are known.
+//! Frames as units of work, for decoding in several threads once the frames and their metadata are known.
 //!
-//! No state but metadata goes from frame to frame, so any thread can take any frame. Each has an input and a [`Worker`] of its
-//! own; the caller owns the threads and hands out the frames.
+//! Frames share no state except metadata, so any thread can decode any frame. Each thread has its own input and its own
+//! [`Worker`]; the caller owns the threads and distributes the frames.
 
 use crate::batch::Batch;
 use crate::codec::Unpacker;
@@ -17,45 +17,45 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Decodes frames one after the other, keeping its memory.
+/// Decodes frames one after the other and reuses its memory.
 #[derive(Debug, Default)]
 pub struct Worker {
     unpacker: Unpacker,
     stored: Vec<u8>,
     batch: Batch,
-    /// The header of the frame that is being decoded, as its decoder is to see it.
+    /// The header of the current frame for its decoder: for an open frame, the one that it would have as a closed frame.
     header: Header,
-    /// Where its rows stand in the stored bytes, if it is an open one, and the mark of those that are valid.
+    /// For an open frame: the range of its rows in the stored bytes.
     rows: Option<Range<usize>>,
     tag: u64,
     decoder: Decoder,
-    /// Decoders of encodings that are not known here.
+    /// Decoders of encodings that this crate does not know.
     registry: Registry,
 }
 
-/// What of a frame could not be decoded.
+/// The outcome of decoding a frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Records.
+    /// Counts and faults of records.
     pub outcome: Outcome,
-    /// What is wrong with the frame, and with metadata between its rows.
+    /// Findings about the frame, and about metadata between its rows.
     pub findings: Vec<Finding>,
-    /// Whether the payload is damaged, or cannot be unpacked.
+    /// Whether the payload is damaged, or cannot be decompressed.
     pub is_damaged: bool,
 }
 
 impl Worker {
-    /// A worker that decodes private encodings, too.
+    /// A worker that also decodes the registered private encodings.
     #[must_use]
     pub fn with_registry(registry: Registry) -> Worker {
         Worker { registry, ..Worker::default() }
     }
 
-    /// Decodes the rows of a frame, batch by batch. A frame whose encoding has no rows that are known here, which is a body of
-    /// another format or a private one, is reported as `unknown-encoding`.
+    /// Decodes the rows of a frame, batch by batch. A body of another format, or a private encoding without a registered
+    /// decoder, is reported as `unknown-encoding`.
     ///
     /// # Errors
-    /// If the input cannot be read.
+    /// Returns an error if the input cannot be read.
     pub fn rows(
         &mut self,
         frame: &FrameAt,
@@ -70,7 +70,7 @@ impl Worker {
             work.findings.push(fault);
             return Ok(work);
         }
-        // What the frame defines itself is known in it only: other frames have been told by the first look at all.
+        // Records that the frame itself defines are added to this copy only; the other frames have them from the survey.
         let mut metadata = Arc::clone(metadata);
         while self.next(&mut metadata, &mut work.findings) {
             each(&self.batch);
@@ -79,10 +79,10 @@ impl Worker {
         Ok(work)
     }
 
-    /// Begins with a frame of rows; gives what is wrong with it if it cannot be decoded.
+    /// Begins a frame of rows; the inner error is the finding if it cannot be decoded.
     ///
     /// # Errors
-    /// If the input cannot be read.
+    /// Returns an error if the input cannot be read.
     pub fn begin(&mut self, frame: &FrameAt, input: &mut impl Input) -> io::Result<Result<(), Finding>> {
         let header = frame.header;
         let is_known = header.is_known_encoding() && !header.is_foreign();
@@ -94,10 +94,10 @@ impl Worker {
         Ok(load(&mut self.unpacker, &mut self.stored, frame, input)?.map(drop))
     }
 
-    /// Begins with a buffer that was being written; gives what is wrong with it if it cannot be decoded.
+    /// Begins an open frame; the inner error is the finding if it cannot be decoded.
     ///
     /// # Errors
-    /// If the input cannot be read.
+    /// Returns an error if the input cannot be read.
     pub fn begin_open(
         &mut self,
         frame: &FrameAt,
@@ -117,7 +117,7 @@ impl Worker {
         Ok(Ok(()))
     }
 
-    /// Decodes the next rows of the frame; false if there are no more. What stands between them is added to the metadata.
+    /// Decodes the next rows of the frame; false if none are left. Metadata records between the rows are added to `metadata`.
     pub fn next(&mut self, metadata: &mut Arc<Metadata>, findings: &mut Vec<Finding>) -> bool {
         let Worker { header, stored, rows, tag, unpacker, batch, decoder, registry } = self;
         let body = current((header, *tag), rows.clone(), stored, unpacker);
@@ -135,19 +135,19 @@ impl Worker {
         decoder.next(&body, metadata, batch, findings)
     }
 
-    /// The payload that [`Worker::next`] decodes.
+    /// The payload for [`Worker::next`].
     #[must_use]
     pub fn current(&self) -> Body<'_> {
         current((&self.header, self.tag), self.rows.clone(), &self.stored, &self.unpacker)
     }
 
-    /// The rows that [`Worker::next`] has decoded.
+    /// The rows that [`Worker::next`] decoded last.
     #[must_use]
     pub fn batch(&self) -> &Batch {
         &self.batch
     }
 
-    /// The payload of the frame, unpacked: the cells of aggregations stand there.
+    /// The decompressed payload of the frame; it also has the cells of aggregations.
     #[must_use]
     pub fn payload(&self) -> &[u8] {
         match &self.rows {
@@ -156,23 +156,23 @@ impl Worker {
         }
     }
 
-    /// What came of the frame so far.
+    /// Counts and faults of the frame so far.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         self.decoder.outcome()
     }
 
-    /// The header of the frame; of an open one with what the head of its payload says.
+    /// The header of the frame. For an open frame, completed from the head of its payload.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The payload of a frame as it is, for bodies of other formats; what is wrong with it if it is damaged. Until another frame
-    /// is begun, [`Worker::payload`] gives it again.
+    /// Returns the decompressed payload of a frame, for bodies of other formats; the inner error is the finding if it is
+    /// damaged. Until another frame is begun, [`Worker::payload`] returns it again.
     ///
     /// # Errors
-    /// If the input cannot be read.
+    /// Returns an error if the input cannot be read.
     pub fn body(&mut self, frame: &FrameAt, input: &mut impl Input) -> io::Result<Result<&[u8], Finding>> {
         (self.header, self.rows) = (frame.header, None);
         load(&mut self.unpacker, &mut self.stored, frame, input)
@@ -191,7 +191,7 @@ fn current<'a>(
     }
 }
 
-/// Reads the stored bytes of a frame; fewer if the input ends.
+/// Reads the stored bytes of a frame; fewer if the input ends early.
 fn fetch(stored: &mut Vec<u8>, frame: &FrameAt, input: &mut impl Input) -> io::Result<()> {
     let len = frame.header.stored_len as usize; // Within the limits.
     let bytes = input.get(frame.payload_at(), len)?;
@@ -209,7 +209,7 @@ fn load<'a>(
     let header = &frame.header;
     let fault = |name| Finding::at(name, frame.offset).with("records", header.records);
     let len = header.stored_len as usize; // Within the limits.
-    // The trailer is looked at with the payload: an index leads to frames without a walk that would have seen it.
+    // The trailer is checked here, because frames found through an index have not been scanned.
     let rest_len = (header.frame_len() - header.len_bytes()) as usize;
     let bytes = input.get(frame.payload_at(), rest_len)?;
     if bytes.get(..rest_len).is_some_and(|rest| !is_trailer_of(header, &rest[rest_len - TRAILER_BYTES..])) {
@@ -223,7 +223,7 @@ fn load<'a>(
         }
         return Ok(unpacker.unpack(header, stored).map_err(|_| fault("payload-invalid")));
     }
-    // PERF: what is packed is unpacked from where it lies, without a copy.
+    // PERF: a compressed payload is decompressed from the input's buffer, without a copy.
     let Some(packed) = bytes.get(..len).filter(|packed| crc32c(packed) == header.payload_crc) else {
         return Ok(Err(fault("payload-crc")));
     };

@@ -1,8 +1,8 @@
-//! Writing streams: one writer for the whole, one buffer for each thread.
+//! Writes streams: one writer for the whole stream, one buffer per thread.
 //!
-//! A [`StreamWriter`] fills the frame of its stream without any lock. When the frame is full it packs it on its own thread,
-//! takes the lock, gets its number and writes it. Definitions take the same lock: they are rare, and stand in the stream before
-//! what they describe.
+//! A [`StreamWriter`] fills the frame of its stream without a lock. When the frame is full, it compresses it on its own
+//! thread, takes the lock, gets the frame's number and writes it. Definitions take the same lock: they are rare, and precede
+//! the rows that they describe.
 
 mod attaching;
 mod epochs;
@@ -30,51 +30,51 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Raw bytes of a frame at rest, so that stored ones stay below a million.
+/// Uncompressed bytes per frame in a file, chosen so that the stored payload stays below a million bytes.
 pub const FRAME_BYTES_AT_REST: usize = 960 << 10;
 
-/// Raw bytes of a frame of a live stream.
+/// Uncompressed bytes per frame in a live stream.
 pub const FRAME_BYTES_LIVE: usize = 256 << 10;
 
-/// How long a live stream keeps records to itself.
+/// Maximum time that a live stream buffers records.
 pub const FLUSH_AFTER_LIVE: Duration = Duration::from_millis(250);
 
-/// Metadata of fewer bytes are not packed.
+/// Metadata payloads below this size in bytes are not compressed.
 const LEAST_PACKED_BYTES: usize = 512;
 
-/// How many frames an index names at most.
+/// Maximum number of frames in an index.
 const INDEX_FRAMES: usize = 1024;
 
-/// Output before a snapshot is repeated.
+/// Bytes of output after which a snapshot is repeated.
 const SNAPSHOT_AFTER_BYTES: u64 = 4 << 20;
 
-/// Time before a snapshot is repeated, if anything was written.
+/// Time after which a snapshot is repeated, if anything was written since.
 const SNAPSHOT_AFTER: Duration = Duration::from_secs(5);
 
-/// How a stream is written.
+/// Options of a writer.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Who writes.
+    /// Description of the writing program.
     pub producer: records::Producer,
-    /// How payloads are packed.
+    /// Compression of payloads.
     pub codec: Codec,
-    /// Raw bytes of a frame.
+    /// Uncompressed bytes per frame.
     pub frame_bytes: usize,
-    /// Number of the first epoch: above those of earlier runs of this producer in the same file.
+    /// Number of the first epoch; it has to be above those of earlier runs of this producer in the same file.
     pub epoch: u32,
-    /// Whether indexes are written; transports have none.
+    /// Whether to write indexes; streams through pipes and sockets have none.
     pub with_index: bool,
-    /// Output before a snapshot is repeated; more if snapshots are large.
+    /// Bytes of output after which a snapshot is repeated; more if snapshots are large.
     pub snapshot_bytes: u64,
-    /// Numbers that the first frames of streams get, if this run continues another.
+    /// Next sequence number by stream, if this run continues another.
     pub next: Vec<(u32, u64)>,
-    /// How old the first record of a frame may become before the frame is written, whatever is in it; `None`: any age. It is
-    /// looked at when records are written, and by [`StreamWriter::flush_old`].
+    /// Maximum age of the first record of a frame, after which the frame is written even if it is not full; `None`: no
+    /// limit. It is checked when records are written, and by [`StreamWriter::flush_old`].
     pub flush_after: Option<Duration>,
 }
 
 impl Options {
-    /// The options of a program that writes a file.
+    /// Options for a program that writes a file.
     #[must_use]
     pub fn new(program: &str) -> Options {
         Options {
@@ -98,7 +98,7 @@ impl Options {
         }
     }
 
-    /// The options of a program whose stream is read while it is written, through a pipe or a socket.
+    /// Options for a stream that is read while it is written, through a pipe or a socket.
     #[must_use]
     pub fn live(program: &str) -> Options {
         Options {
@@ -113,7 +113,7 @@ impl Options {
 /// A UUID of random numbers (version 4).
 fn random_uuid() -> Uuid {
     use std::hash::{BuildHasher, RandomState};
-    // The keys of the standard hasher come from the system's random numbers.
+    // The keys of the standard hasher are derived from the system's random numbers.
     let half = || RandomState::new().hash_one((std::process::id(), Instant::now())).to_le_bytes();
     let mut uuid = [half(), half()].concat();
     uuid[6] = uuid[6] & 0x0F | 0x40;
@@ -124,17 +124,17 @@ fn random_uuid() -> Uuid {
 #[derive(Debug)]
 struct State<W> {
     out: W,
-    /// Bytes written by this writer; places are relative, so what stands before does not matter.
+    /// Bytes written by this writer. Distances in the stream are relative, so bytes before these do not matter.
     at: u64,
     producer: u64,
     epoch: u32,
-    /// The metadata of this epoch.
+    /// The metadata records of this epoch.
     records: Vec<Vec<u8>>,
-    /// Those of earlier epochs that the writer began by itself, too.
+    /// Definitions of this epoch, and of earlier epochs if the writer began the current one by itself.
     definitions: Definitions,
-    /// The epoch that the caller began: rows that were begun in an older one are refused.
+    /// The epoch that the caller began last: rows begun in an older one are refused.
     own_epoch: u32,
-    /// Attachments that are being written, which are of one epoch.
+    /// Number of unfinished attachments; all pieces of an attachment belong to one epoch.
     n_attaching: u32,
     n_sent: usize,
     types: Vec<(Ty, u32)>,
@@ -148,29 +148,29 @@ struct State<W> {
     snapshot_at: Option<u64>,
     snapshot_bytes: u64,
     snapshot_time: Instant,
-    /// Where the newest snapshot ends.
+    /// Offset of the end of the newest snapshot.
     snapshot_end: u64,
-    /// Output before it is repeated.
+    /// Bytes of output after which the snapshot is repeated.
     snapshot_after: u64,
     index: Vec<FrameAt>,
     index_at: Option<u64>,
     with_index: bool,
-    /// How payloads of data are packed, and metadata with them.
+    /// Compression of data payloads, also used for metadata.
     codec: Codec,
     is_ended: bool,
-    /// The error of a frame that a dropped buffer could not write.
+    /// The error kind of a frame that could not be written when its buffer was dropped.
     failed: Option<io::ErrorKind>,
-    /// Whether a frame was begun and not written to its end: what follows it could not be found by its length.
+    /// Whether a frame was only partly written: readers could not find a frame after it by its length.
     is_torn: bool,
 }
 
 impl<W: Write> State<W> {
-    /// Writes a frame whose payload is sealed: what only the whole stream knows is added to its header here.
+    /// Writes a frame with a sealed payload, and sets the header fields that depend on the whole stream.
     fn write(&mut self, header: &mut Header, stored: &[u8]) -> io::Result<()> {
         self.write_extended(header, &[], stored)
     }
 
-    /// The same with an extension of the header.
+    /// Like [`State::write`], with an extension of the header.
     fn write_extended(&mut self, header: &mut Header, extension: &[u8], stored: &[u8]) -> io::Result<()> {
         if self.is_ended {
             return Err(io::Error::other("the stream has ended"));
@@ -208,19 +208,19 @@ impl<W: Write> State<W> {
         Ok(())
     }
 
-    /// Writes a frame of this kind on stream 0 with a payload that is not packed.
+    /// Writes a frame with an uncompressed payload.
     fn write_plain(&mut self, mut header: Header, mut payload: Vec<u8>) -> io::Result<()> {
         seal(&mut header, payload.len() as u32, &mut payload)?; // A few hundred kilobytes at most.
         self.write(&mut header, &payload)
     }
 
-    /// Writes metadata, packed as data are if that gains something.
+    /// Writes a metadata frame, compressed like data if that makes it smaller.
     fn write_metadata(&mut self, mut header: Header, mut payload: Vec<u8>) -> io::Result<()> {
         if self.codec == Codec::None || payload.len() < LEAST_PACKED_BYTES {
             return self.write_plain(header, payload);
         }
         let mut stored = Vec::new();
-        // Metadata are rare: nothing is kept for the next.
+        // Metadata frames are rare, so the packer is not kept.
         header.codec = PayloadPacker::new(self.codec)?.pack(&payload, &mut stored)?;
         if seal(&mut header, payload.len() as u32, &mut stored).is_err() {
             header.codec = frame::codec::NONE;
@@ -230,7 +230,7 @@ impl<W: Write> State<W> {
         self.write(&mut header, &stored)
     }
 
-    /// Writes the records from `first` on as META frames.
+    /// Writes the records from number `first` as META frames.
     fn write_records(&mut self, first: usize, is_snapshot: bool) -> io::Result<()> {
         let records = self.records[first..].iter().map(Vec::as_slice);
         // At most a million.
@@ -253,14 +253,14 @@ impl<W: Write> State<W> {
         Ok(())
     }
 
-    /// Whether the last snapshot is far away.
+    /// Whether so much has been written since the last snapshot that it should be repeated.
     fn is_far(&self) -> bool {
         let since = self.at - self.snapshot_end;
         since >= self.snapshot_after.max(100 * self.snapshot_bytes)
             || (since > 0 && self.snapshot_time.elapsed() >= SNAPSHOT_AFTER)
     }
 
-    /// Begins an epoch if a snapshot would be too large.
+    /// Begins a new epoch if a snapshot would be too large.
     fn renew(&mut self) {
         if self.snapshot_at.is_some() && self.n_attaching == 0 && self.definitions.is_large() {
             self.records = self.definitions.renew();
@@ -269,7 +269,7 @@ impl<W: Write> State<W> {
         }
     }
 
-    /// Writes what has to stand before a frame of rows, which may need what this epoch does not have.
+    /// Writes what must precede a frame of rows, including records that the rows need and this epoch does not have yet.
     fn prepare_for(&mut self, header: &Header, payload: &[u8]) -> io::Result<()> {
         if self.is_far() {
             self.renew();
@@ -280,7 +280,7 @@ impl<W: Write> State<W> {
         self.prepare()
     }
 
-    /// Writes what has to stand before a frame with data: new records, or a snapshot if the last is far away.
+    /// Writes what must precede a data frame: new records, or a snapshot if the last one is too far back.
     fn prepare(&mut self) -> io::Result<()> {
         if self.snapshot_at.is_none() || self.is_far() {
             self.write_snapshot()?;
@@ -331,7 +331,7 @@ impl<W: Write> State<W> {
         self.put(bytes)
     }
 
-    /// Adds a record to the epoch; gives its ordinal.
+    /// Adds a record to the epoch; returns its ordinal.
     fn put(&mut self, record: Vec<u8>) -> io::Result<u32> {
         if self.records.len() >= crate::meta::MAX_RECORDS {
             return Err(io::Error::other("an epoch has at most a million metadata records"));
@@ -386,12 +386,12 @@ impl<W: Write> State<W> {
     }
 }
 
-/// Writes a stream. Its clones write the same stream.
+/// Writes a stream. Clones write to the same stream.
 #[derive(Debug)]
 pub struct Writer<W> {
     state: Arc<Mutex<State<W>>>,
     options: Arc<Options>,
-    /// The state's epoch, for buffers that look at it without the lock.
+    /// The epoch of the state, for buffers that read it without the lock.
     epoch: Arc<AtomicU32>,
 }
 
@@ -405,7 +405,7 @@ impl<W> Clone for Writer<W> {
     }
 }
 
-/// A schema that a writer knows, for records of one type.
+/// The id of a schema that a writer has defined, for records of type `R`.
 #[derive(Debug)]
 pub struct SchemaOf<R> {
     id: u32,
@@ -421,7 +421,7 @@ impl<R> Clone for SchemaOf<R> {
 impl<R> Copy for SchemaOf<R> {}
 
 impl<W: Write> Writer<W> {
-    /// A writer to `out`, to which nothing is written yet.
+    /// A writer to `out`. Nothing is written yet.
     pub fn new(out: W, options: Options) -> Writer<W> {
         let uuid = options.producer.uuid;
         let first = uuid.first_chunk::<8>().copied().unwrap_or_default();
@@ -464,35 +464,36 @@ impl<W: Write> Writer<W> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<W>> {
-        // A thread that panicked while it held the lock left whole frames, or a torn one, after which nothing is written.
+        // A thread that panicked while it held the lock left either whole frames, or a torn one; nothing is written after a
+        // torn one.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a metadata record; gives its ordinal.
+    /// Adds a metadata record; returns its ordinal.
     ///
     /// # Errors
-    /// If the epoch is full.
+    /// Returns an error if the epoch is full.
     pub fn define(&self, record: impl Into<records::Record>) -> io::Result<u32> {
         self.lock().define(record.into())
     }
 
-    /// Defines a schema with all its types; one that is known already is not defined again. Gives its id.
+    /// Defines a schema with all its types, unless it is defined already. Returns its id.
     ///
     /// # Errors
-    /// If the epoch is full.
+    /// Returns an error if the epoch is full.
     pub fn schema(&self, spec: &SchemaSpec) -> io::Result<u32> {
         self.lock().schema_id(spec)
     }
 
-    /// Defines the schema of a type of records.
+    /// Defines the schema of record type `R`.
     ///
     /// # Errors
-    /// If the epoch is full.
+    /// Returns an error if the epoch is full.
     pub fn schema_of<R: Record>(&self) -> io::Result<SchemaOf<R>> {
         Ok(SchemaOf { id: self.schema(&R::spec())?, record: PhantomData })
     }
 
-    /// What has been defined since the caller began an epoch, with types and schemas resolved.
+    /// All definitions since the caller last began an epoch, with types and schemas resolved.
     #[must_use]
     pub fn metadata(&self) -> Metadata {
         let mut metadata = Metadata::default();
@@ -504,26 +505,26 @@ impl<W: Write> Writer<W> {
         metadata
     }
 
-    /// A buffer for one stream, which one thread fills. Number 0 is also that of the frames about the whole.
+    /// A buffer for one stream, to be filled by one thread. Stream 0 also has the frames about the whole stream.
     ///
     /// # Errors
-    /// If the codec refuses its level.
+    /// Returns an error if the codec does not accept its level.
     pub fn stream(&self, number: u32) -> io::Result<StreamWriter<W>> {
         StreamWriter::new(self.clone(), number)
     }
 
-    /// Writes a loss.
+    /// Writes a loss record.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn loss(&self, stream: u32, loss: &Loss) -> io::Result<()> {
         self.item(kind::LOSS, stream, loss.to_value().to_bytes())
     }
 
-    /// Says where a clock stands.
+    /// Writes a correlation of a clock: `ticks` of clock number `clock` correspond to Unix time `unix_ns`.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn clock(&self, clock: u32, ticks: u64, unix_ns: i64, uncertainty_ns: u64) -> io::Result<()> {
         let uint = Value::Uint;
         let map = Value::Map(vec![
@@ -538,14 +539,14 @@ impl<W: Write> Writer<W> {
     /// Writes an attachment, in pieces that fit into frames.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn attach(&self, name: &str, media: Option<&str>, bytes: &[u8]) -> io::Result<()> {
         let mut attaching = self.attaching(name, media, bytes.len() as u64);
         attaching.write_all(bytes)?;
         attaching.finish()
     }
 
-    /// Begins an attachment of `len_bytes` bytes, which are written to it as they come.
+    /// Begins an attachment of `len_bytes` bytes, which the caller writes to the returned [`Attaching`].
     #[must_use]
     pub fn attaching(&self, name: &str, media: Option<&str>, len_bytes: u64) -> Attaching<W> {
         let (name, media) = (name.to_owned(), media.map(str::to_owned));
@@ -570,15 +571,15 @@ impl<W: Write> Writer<W> {
     /// Writes a snapshot now.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn snapshot(&self) -> io::Result<()> {
         let mut state = self.lock();
         state.renew();
         state.write_snapshot()
     }
 
-    /// Begins a new epoch, in which nothing is defined but the producer. Buffers of streams are flushed before: rows that are
-    /// still in one have ids of the old epoch, and are refused. Ids of schemas are asked for anew.
+    /// Begins a new epoch, which has no definitions except the producer. Flush the buffers of streams before: rows still
+    /// buffered have ids of the old epoch and are refused. Define schemas again to get their new ids.
     pub fn new_epoch(&self) {
         let mut state = self.lock();
         state.epoch = state.epoch.wrapping_add(1);
@@ -597,10 +598,10 @@ impl<W: Write> Writer<W> {
         state.snapshot_at = None;
     }
 
-    /// Writes the index and the end. Streams have to be finished before: what comes later is refused.
+    /// Writes the index and the END. Finish all streams before: later frames are refused.
     ///
     /// # Errors
-    /// If it cannot be written, or a frame could not be that was written when a buffer was dropped.
+    /// Returns an error if these cannot be written, or if an earlier frame could not be written when its buffer was dropped.
     pub fn finish(&self) -> io::Result<()> {
         let mut state = self.lock();
         if let Some(kind) = state.failed.take() {
@@ -609,13 +610,13 @@ impl<W: Write> Writer<W> {
         state.end()
     }
 
-    /// Bytes that were written so far.
+    /// Number of bytes written so far.
     #[must_use]
     pub fn n_bytes(&self) -> u64 {
         self.lock().at
     }
 
-    /// What was written to, if no clone and no stream is left.
+    /// Returns the output, if no clone and no stream buffer is left.
     #[must_use]
     pub fn into_inner(self) -> Option<W> {
         let state = Arc::try_unwrap(self.state).ok()?;
@@ -627,7 +628,7 @@ impl<W: Write> Writer<W> {
 mod tests {
     use super::*;
 
-    /// Takes no more than some bytes, then fails once, then takes all.
+    /// A writer that takes up to a number of bytes, then fails once, then takes everything.
     #[derive(Debug)]
     struct Full(usize, Vec<u8>);
 

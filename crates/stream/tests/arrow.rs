@@ -1,4 +1,4 @@
-//! A body that needs a library is read by a decoder that is registered, and without one it is counted and skipped.
+//! A body that needs a library is read by a registered decoder; without one it is counted and skipped.
 
 use crate::vectors::{FOLDER, bytes, differences, findings_differ, parsed, summary_of};
 use arrow_array::RecordBatch;
@@ -14,7 +14,8 @@ use quipu_stream::reader::StreamReader;
 use quipu_stream::summary;
 use std::sync::Arc;
 
-/// Arrow's streams of unsigned numbers, which the sample has: times in `_ts`, fields by name, the schema's id beside them.
+/// Decodes Arrow streams of unsigned numbers, as the sample has them: times in `_ts`, fields by name, the schema's id as
+/// metadata.
 struct Arrow;
 
 impl RowDecoder for Arrow {
@@ -46,7 +47,7 @@ impl RowDecoder for Arrow {
     }
 }
 
-/// A column of unsigned numbers.
+/// Iterates over a column of unsigned numbers.
 fn numbers<'a>(part: &'a RecordBatch, name: &str) -> Box<dyn Iterator<Item = u64> + 'a> {
     let column = part.column_by_name(name).unwrap();
     match column.data_type().primitive_width().unwrap() {

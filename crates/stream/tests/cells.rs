@@ -1,4 +1,4 @@
-//! Recordings of programs that record themselves: cells as rows.
+//! Cells of programs that record themselves, read as rows.
 
 use quipu_cells::cell::{LOW, access, kind as cell_kind};
 use quipu_cells::describe::META_VERSION;
@@ -12,21 +12,21 @@ use quipu_stream::scan::FrameAt;
 use quipu_stream::select::{Choice, Select};
 use quipu_stream::slice::select;
 
-/// A store of 8 bytes.
+/// The cell of an 8-byte store.
 fn store(nth: u64) -> [u64; 2] {
     [u64::from(access::WRITE | 3) << 48 | (0x1000 + 8 * nth), 0x40_0000]
 }
 
-/// A lock that is taken.
+/// The cells of a lock being taken.
 fn lock(stamp: u64) -> [[u64; 2]; 3] {
     let head = u64::from(cell_kind::SYNC) << 56 | 2 << 48;
     [[head | 0x5000, 0x40_0010], [stamp, 5], [0, 0]]
 }
 
-/// A record: its schema, its time, and the address that it has.
+/// A record: name of its schema, its time, and its address, if it has one.
 type Seen = (String, u64, Option<u64>);
 
-/// The records, what is wrong, and how many frames came twice.
+/// Returns the records, the names of the findings, and the number of duplicate frames.
 fn read(bytes: &[u8]) -> (Vec<Seen>, Vec<&'static str>, u64) {
     let mut reader = StreamReader::new(bytes);
     let mut rows = Vec::new();
@@ -42,7 +42,7 @@ fn read(bytes: &[u8]) -> (Vec<Seen>, Vec<&'static str>, u64) {
     (rows, session.findings.iter().map(|finding| finding.name).collect(), session.duplicates())
 }
 
-/// An open frame of thread 1 with these cells; those without a tag were claimed and not written.
+/// An open frame of thread 1 with these cells; `None` is a cell that was claimed and not written.
 fn buffer(seq: u64, cells: &[Option<[u64; 2]>]) -> Vec<u8> {
     let producer = Header::read(&whole::head()).unwrap().producer;
     let frame = Frame {
@@ -61,7 +61,7 @@ fn buffer(seq: u64, cells: &[Option<[u64; 2]>]) -> Vec<u8> {
     put(open::META_VERSION, META_VERSION.into());
     put(open::TS_FIRST, 3);
     put(open::TAG, tag(7));
-    // What an earlier use of the buffer left is none of this one.
+    // Cells left by an earlier use of the buffer do not count: they have another tag.
     for at in (CELLS_START..CELLS_END).step_by(16) {
         put(at, store(99)[0]);
         put(at + 8, store(99)[1] | tag(6));
@@ -103,9 +103,9 @@ fn a_buffer_is_read_up_to_what_was_written_last() {
     let process = [("process", 0); 2];
     let of_thread = [("access", 3), ("sync", 5), ("unwritten", 5), ("access", 5)];
     assert_eq!(names, [&process[..], &of_thread].concat());
-    // There is no end.
+    // The recording has no END frame.
     assert_eq!(findings, ["no-end-frame"]);
-    // A program that dies anywhere leaves the whole events before that.
+    // If a program dies at any point, the events completed before are read.
     for n in 0..=cells.len() {
         let bytes = [whole::head(), buffer(1, &cells[..n])].concat();
         let whole_events = [0, 1, 1, 1, 2, 2, 4, 4][n];
@@ -123,7 +123,7 @@ fn a_buffer_that_was_written_out_counts_once() {
     assert_eq!((findings, duplicates), (vec![], 1));
 }
 
-/// Keeps accesses, taking all frames apart.
+/// Keeps only accesses; selects from every frame of cells.
 struct Accesses;
 
 impl Select for Accesses {
@@ -157,7 +157,7 @@ fn a_private_number_under_another_name_is_no_cells() {
     let mut bytes = whole::recording(&[(4242, &[&[store(0), store(1)]])]);
     let at = bytes.windows(11).position(|name| name == b"quipu.cells").unwrap();
     bytes[at] = b'Q';
-    // The checksum of that frame's payload, and of its header.
+    // Repairs the checksums of that frame's payload and header.
     let start = bytes[..at].windows(8).rposition(|it| it == quipu_stream::frame::SYNC).unwrap();
     let mut header = Header::read(&bytes[start..]).unwrap();
     let payload = start + HEADER_BYTES..start + HEADER_BYTES + header.stored_len as usize;

@@ -1,4 +1,4 @@
-//! Streams that are cut, flipped, shuffled and read in parts: what is whole is delivered, and what is missing is said.
+//! Streams that are cut, damaged, shuffled and read in parts: the intact frames are delivered, and the missing ones are reported.
 
 use crate::vectors::{bytes, names, summary_of};
 use quipu_stream::frame::kind;
@@ -20,7 +20,7 @@ fn frames_of(mut bytes: &[u8], mut scanner: Scanner) -> Vec<FrameAt> {
     frames
 }
 
-/// The records of each frame as text, and how many findings there are with what is counted beside them.
+/// The records of each frame as text, and the findings and other counts as text.
 pub fn read(bytes: &[u8]) -> (BTreeMap<u64, Vec<String>>, Vec<String>) {
     read_with(bytes, false)
 }
@@ -50,7 +50,7 @@ fn read_with(bytes: &[u8], is_once: bool) -> (BTreeMap<u64, Vec<String>>, Vec<St
     (records, said)
 }
 
-/// The records of each frame, by its place in the whole file, if this frame is not there.
+/// The records of all other frames if this frame is missing, by their offset in the whole file.
 fn read_without(whole: &[u8], frame: &FrameAt) -> BTreeMap<u64, Vec<String>> {
     let (start, end) = (frame.offset, frame.end());
     let (records, _) = read(&[&whole[..start as usize], &whole[end as usize..]].concat());
@@ -70,13 +70,13 @@ fn every_flipped_bit_is_noticed_and_costs_its_frame_only() {
         }
         let (records, said) = read(&whole);
         let all = frames(&whole);
-        // What other frames have without a frame: what it alone defines is all that they may lose with it.
+        // The records that other frames have without this frame. They may lose no more than what this frame alone defines.
         let without: BTreeMap<u64, _> =
             all.iter().map(|frame| (frame.offset, read_without(&whole, frame))).collect();
         for bit in 0..whole.len() * 8 {
             let at = (bit / 8) as u64;
             let hit = all.iter().find(|frame| (frame.offset..frame.end()).contains(&at));
-            // Open frames that are not closed in place have no checksum.
+            // Open frames have no checksum unless they are closed in place.
             let is_open =
                 hit.is_some_and(|frame| frame.header.kind == kind::OPEN && at >= frame.payload_at());
             let mut flipped = whole.clone();
@@ -89,7 +89,7 @@ fn every_flipped_bit_is_noticed_and_costs_its_frame_only() {
             let missing = &without[&hit.offset];
             for (offset, lines) in records.iter().filter(|(offset, _)| **offset != hit.offset) {
                 let there = left.get(offset);
-                // Of an open frame and its closed form one is used.
+                // Either an open frame or its closed form is used.
                 let is_kept = there == Some(lines) || there == missing.get(offset) || name == "open-frames";
                 assert!(is_kept, "{name}: bit {bit} of byte {at} costs records of the frame at {offset}");
             }
@@ -112,12 +112,12 @@ fn a_file_that_is_cut_anywhere_gives_what_comes_before() {
                 .keys()
                 .filter(|offset| frames(&whole)[..n_whole].iter().any(|f| f.offset == **offset));
             assert_eq!(left.len(), n_data.count(), "{name} cut at {len}");
-            // Between two streams nothing is missing.
+            // The cut is between two streams, so nothing is missing.
             let is_between = matches!((name, len), ("two-producers", 1992) | ("agg-rows", 1976));
             assert!(said.len() > 2 || is_between, "{name} cut at {len}: nothing is said");
         }
     }
-    // No other gives a record that the whole file does not.
+    // For the other samples: a cut file gives no record that the whole file does not have.
     for name in names() {
         let whole = bytes(&name);
         if whole.len() >= 5000 {
@@ -141,7 +141,7 @@ fn a_frame_that_is_taken_out_is_missed() {
         if all.last().is_none_or(|last| last.header.kind != kind::END) {
             continue;
         }
-        // A stream without its first frame is one that was joined later.
+        // Not the first frame: without it, a stream looks as if it was joined later.
         for frame in &all[1..] {
             let rest = [&whole[..frame.offset as usize], &whole[frame.end() as usize..]].concat();
             let (_, says) = read(&rest);
@@ -247,7 +247,7 @@ fn a_critical_frame_that_is_not_known_stops_reading() {
     assert_eq!(said.len(), 3, "{said:?}");
 }
 
-/// The frame of `payload-bitflip` whose payload is damaged.
+/// Offset of the frame with the damaged payload in `payload-bitflip`.
 const FLIPPED: u64 = 864;
 
 #[test]

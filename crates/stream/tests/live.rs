@@ -1,4 +1,4 @@
-//! Streams that are written while they are read: sockets, files that grow, flight recorders.
+//! Streams that are read while they are written: sockets, growing files, flight recorders.
 
 use crate::vectors::summary_of;
 use quipu_stream::codec::Codec;
@@ -17,14 +17,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// How long a test waits for what should come at once.
+/// Timeout for something that should happen at once.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn options() -> Options {
     Options { codec: Codec::Zstd(1), frame_bytes: 3000, ..Options::new("test") }
 }
 
-/// Writes the numbers of a range, each a record of stream 1.
+/// Writes each number of a range as a record of stream 1.
 fn write_numbers(writer: &Writer<impl Write>, numbers: std::ops::Range<u64>) {
     let id = writer.schema(&SchemaSpec::new("tick").field("n", Ty::Uint(64))).unwrap();
     let mut stream = writer.stream(1).unwrap();
@@ -34,7 +34,7 @@ fn write_numbers(writer: &Writer<impl Write>, numbers: std::ops::Range<u64>) {
     stream.finish().unwrap();
 }
 
-/// The times of all records, each told to `tell` when it comes, and what was found wrong.
+/// Returns the times of all records and the findings; calls `tell` with each time as its record arrives.
 fn read_all(source: impl Read, mut tell: impl FnMut(u64)) -> (Vec<u64>, Vec<String>) {
     let mut reader = StreamReader::once(Pipe::new(source));
     let mut times = Vec::new();
@@ -57,7 +57,7 @@ fn records_come_through_a_socket_while_the_program_still_writes() {
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let writer = Writer::new(TcpStream::connect(address).unwrap(), options());
-            // The reader has each before the writer continues.
+            // The reader receives each record before the writer continues.
             for n in 0..20 {
                 write_numbers(&writer, n..n + 1);
                 assert_eq!(hears.recv_timeout(PATIENCE), Ok(n));
@@ -85,7 +85,7 @@ fn a_file_that_grows_is_followed_to_the_end_of_its_producer() {
         let (path, whole) = (&path, &whole);
         scope.spawn(move || {
             let mut file = File::options().write(true).open(path).unwrap();
-            // Half a frame, then the rest of it and room that is claimed for what follows.
+            // First half a frame, then the rest of it, with room claimed for the frames after it.
             file.write_all(&whole[..whole.len() / 2 + 17]).unwrap();
             assert!(hears.recv_timeout(PATIENCE).is_ok(), "nothing came");
             file.set_len(whole.len() as u64).unwrap();
@@ -135,7 +135,7 @@ fn a_flight_recorder_keeps_the_newest_segments_and_says_what_went() {
         names.iter().map(|name| std::fs::read(folder.path().join(name)).unwrap()).collect();
     for segment in &files[1..] {
         assert!(segment.len() < 100_000, "{} bytes", segment.len());
-        // Each can be read alone.
+        // Each segment can be read alone.
         let summary = summary_of(segment);
         let n = summary["records_decoded"].as_u64().unwrap();
         assert!(n > 0 && !summary["findings"].to_string().contains("metadata-gap"), "{n} records");
@@ -164,7 +164,7 @@ fn a_flight_recorder_adds_what_a_writer_lost_to_what_went() {
     let id = writer.schema(&SchemaSpec::new("tick").field("n", Ty::Uint(64))).unwrap();
     let mut stream = writer.stream(1).unwrap();
     for n in 0..N {
-        // In every frame, so also in the first that is left.
+        // Losses occur in every frame, so also in the first one that is left.
         if n % 10 == 0 {
             stream.lose(3);
         }
@@ -203,7 +203,7 @@ fn a_live_stream_gives_away_its_records_once_they_are_old() {
     let id = writer.schema(&SchemaSpec::new("tick").field("n", Ty::Uint(64))).unwrap();
     let mut stream = writer.stream(1).unwrap();
     let mut add = |n: u64| stream.row(id, n, 8, |body| body.put(0, &n.to_le_bytes())).unwrap();
-    // The clock is looked at with every 64th record.
+    // The clock is read at every 64th record.
     (0..100).for_each(&mut add);
     std::thread::sleep(age);
     (100..200).for_each(&mut add);
@@ -216,6 +216,6 @@ fn a_live_stream_gives_away_its_records_once_they_are_old() {
     let frames = reader.data_frames().unwrap();
     let records: Vec<u32> = frames.iter().map(|frame| frame.header.records).collect();
     assert_eq!(records.iter().sum::<u32>(), 200);
-    // On a slow machine they may be old even before the pauses.
+    // On a slow machine the records may be old even before the pauses.
     assert!(records.len() >= 2 && records[0] <= 129, "{records:?}");
 }

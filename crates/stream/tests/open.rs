@@ -10,7 +10,7 @@ use serde_json::json;
 
 const ROOM: u32 = 512;
 
-/// A stream with metadata and one record, without an end, and its producer.
+/// A stream with metadata and one record and without an end, its producer, and the id of its schema.
 fn beginning() -> (Vec<u8>, u64, u32) {
     let options = Options { codec: Codec::None, ..Options::new("test") };
     let writer = Writer::new(Vec::new(), options);
@@ -42,7 +42,7 @@ fn what_was_stored_when_the_program_died_is_read() {
         let before = at;
         at = store(payload(&mut frame), at, id, n, &n.to_le_bytes()).unwrap();
         for done in 0..=24 {
-            // The program dies within the record: of what it stores last to first, `done` bytes are there.
+            // The program dies while it stores the record, so only the first `done` bytes, in the order of storing, are there.
             let mut killed = frame.clone();
             let row = &mut payload(&mut killed)[64 + before..64 + at];
             row[..4].fill(0);
@@ -76,7 +76,7 @@ fn a_closed_room_is_guarded_and_its_number_fills_a_gap() {
     let wanted = json!([{"name": "no-end-frame"}, {"name": "payload-crc", "records": 1}]);
     assert_eq!(findings_differ(&summary["findings"], &wanted), None);
 
-    // The same number twice, and an encoding that is not known.
+    // The same number twice, and an unknown encoding.
     let summary = summary_of(&[&bytes[..], &frame, &frame].concat());
     assert_eq!((&summary["records_decoded"], &summary["duplicates"]), (&json!(2), &json!(1)));
     let mut private = frame.clone();

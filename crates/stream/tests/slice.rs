@@ -1,4 +1,4 @@
-//! Parts of streams, rings, and streams that are continued after a crash.
+//! Slices of streams, rings, and streams that are continued after a crash.
 
 use crate::damage::read;
 use crate::vectors::{bytes, findings_differ, summary_of};
@@ -25,7 +25,7 @@ fn offsets(mut bytes: &[u8]) -> Vec<u64> {
     all
 }
 
-/// A stream of numbers, 0 to `n`, on stream 1.
+/// A stream with the numbers from 0 up to `n` (excluded) on stream 1.
 fn numbers<W: Write>(out: W, n: u64) -> W {
     let options = Options { codec: Codec::Lz4, frame_bytes: 300, with_index: false, ..Options::new("test") };
     let writer = Writer::new(out, options);
@@ -62,11 +62,11 @@ fn a_slice_anywhere_can_be_read_alone() {
             let summary = summary_of(&out);
             let names: Vec<&str> =
                 summary["findings"].as_array().unwrap().iter().map(|f| f["name"].as_str().unwrap()).collect();
-            // Cut off at the front, the frames of stream 1 do not begin with number 0.
+            // After a cut at the front, stream 1 does not begin with number 0.
             assert!(names.iter().all(|name| *name == "sequence-gap"), "{from} to {to}: {names:?}");
         }
     }
-    // A frame of data in the middle has its records.
+    // Frames from the middle keep their records.
     let mut out = Vec::new();
     slice(&mut &whole[..], all[3]..all[5], &mut out).unwrap();
     assert_eq!(summary_of(&out)["records_decoded"], 26);
@@ -87,7 +87,7 @@ fn a_ring_keeps_the_newest_frames_and_says_what_it_dropped() {
 #[test]
 fn a_stream_is_continued_after_a_crash() {
     let whole = bytes("minimal");
-    // The last frames are missing, and the one before is cut.
+    // The last frames are missing, and the one before them is cut.
     let cut = whole[..1900].to_vec();
     let found = producers(&mut &cut[..]).unwrap();
     let (&id, &uuid) = found.iter().next().unwrap();
@@ -109,7 +109,7 @@ fn a_stream_is_continued_after_a_crash() {
     assert_eq!(summary["records"][78]["n"], 5);
 }
 
-/// A frame with a record between its rows that defines a schema; frames after it use that.
+/// Offset of a frame with a metadata record between its rows, which defines a schema that later frames use.
 const DEFINING: u64 = 864;
 
 #[test]
@@ -130,7 +130,7 @@ fn what_stands_between_rows_goes_into_snapshots() {
     }
 }
 
-/// A stream whose headers have a word more than today's.
+/// The stream with headers one word longer than today's.
 fn with_longer_headers(whole: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     for at in offsets(whole) {
@@ -162,7 +162,7 @@ fn longer_headers_are_cut_to_the_length_of_today() {
     ring.dump(&mut out).unwrap();
     let there = lines(&read(&out).0);
     assert!(!there.is_empty() && wanted.ends_with(&there), "{there:?}");
-    // As in any ring whose oldest frames were dropped.
+    // The same finding as for any ring that has dropped its oldest frames.
     let wanted = json!([{"name": "sequence-gap", "stream": 1}]);
     assert_eq!(findings_differ(&summary_of(&out)["findings"], &wanted), None);
 }
@@ -253,7 +253,7 @@ fn some_records_of_any_encoding_are_a_stream_without_a_gap() {
     assert_eq!(lines(&read(&out).0), wanted);
     assert_eq!((sliced.records, wanted.len()), (14, 14));
     assert_eq!(summary_of(&out)["findings"], json!([]));
-    // Rows of buffers that were being written are frames of their own.
+    // Rows of open frames become frames of their own.
     let open = bytes("open-frames");
     let mut out = Vec::new();
     select(&mut &open[..], 0..open.len() as u64, &mut EveryThird, &mut out).unwrap();
@@ -281,7 +281,7 @@ fn what_describes_later_records_stays_where_no_record_does() {
     assert_eq!(summary_of(&out)["findings"], json!([]));
 }
 
-/// A copy of all frames.
+/// Copies all frames.
 fn copied(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     slice(&mut &bytes[..], 0..bytes.len() as u64, &mut out).unwrap();
@@ -308,19 +308,19 @@ fn a_copy_says_what_was_lost_before_it_and_whether_its_producer_ended() {
             let own = |loss: &&serde_json::Value| loss["cause"] == 20;
             let told: Vec<_> = copy["losses"].as_array().unwrap().iter().filter(own).cloned().collect();
             assert_eq!(told.len(), usize::from(!is_between), "{nth}: {copy}");
-            // Nothing is added by a further copy.
+            // A second copy adds nothing.
             let again = summary_of(&copied(&copied(cut)));
             assert_eq!((&again["losses"], &again["lost"]), (&copy["losses"], &copy["lost"]));
         }
     }
-    // Of a frame whose header is damaged, an index says what it had; so does the copy.
+    // For a frame with a damaged header, an index has the number of its records; the copy reports it.
     let mut damaged = whole.clone();
     damaged[all[7] as usize + 40] ^= 1;
     let copy = summary_of(&copied(&damaged));
     let wanted = json!({"kind": "crc", "cause": 17, "stream": 1, "count": 64, "bytes": all[8] - all[7], "text": "lost sync"});
     assert_eq!(copy["losses"][1], wanted);
     assert_eq!((&copy["lost"]["1"], &copy["lost"]["0"]), (&json!(64), &json!(7)));
-    // What only the end counts, and what the packing of the input has lost.
+    // Frames that only the END counts, and losses of the input's compression.
     let without = [&whole[..all[7] as usize], &whole[all[8] as usize..]].concat();
     let copy = summary_of(&copied(&without));
     assert_eq!(copy["losses"][1]["cause"], 16, "{copy}");

@@ -1,4 +1,4 @@
-//! Which frames a stream has: what an index says is what all headers say, and takes far less reading.
+//! The frames of a stream: an index gives the same result as all headers, and takes far less reading.
 
 use quipu_stream::codec::Codec;
 use quipu_stream::decode::Registry;
@@ -10,7 +10,7 @@ use quipu_stream::wire::crc32c;
 use quipu_stream::write::{Options, Writer};
 use std::io;
 
-/// Bytes, and how many were asked for.
+/// An input, and the number of bytes requested from it.
 struct Counted<'a>(&'a [u8], usize);
 
 impl Input for Counted<'_> {
@@ -70,7 +70,7 @@ fn no_payload_is_read() {
 #[test]
 fn an_index_that_lies_is_not_believed() {
     let mut whole = stream(2000, 2000);
-    // A frame of another stream where the index has one.
+    // Replaces a frame with one of another stream than the index has.
     let survey = Survey::of(&mut &whole[..], whole.len() as u64, &Registry::default()).unwrap();
     let at = survey.frames.last().unwrap().offset as usize;
     let header = Header { stream: 7, ..Header::read(&whole[at..]).unwrap() };
@@ -81,7 +81,7 @@ fn an_index_that_lies_is_not_believed() {
     assert!(names.contains(&"index-mismatch"), "{names:?}");
 }
 
-/// A stream of attachments: pieces by name, length in all and place.
+/// A stream of attachments from pieces: name, total length, offset, bytes.
 fn attached(pieces: &[(&str, u64, u64, &[u8])]) -> Vec<u8> {
     use quipu_stream::wire::cbor::Value;
     let uint = Value::Uint;
@@ -133,13 +133,13 @@ fn attachments_are_left_where_they_stand() {
     };
     assert_eq!(ranges(whole.sections()), [(0..4, true), (4..6, true)]);
     assert_eq!(ranges(cut.sections()), [(0..2, false), (2..5, true), (5..9, false)]);
-    // Who reads it from the beginning to the end has the bytes.
+    // A reader that reads the stream from beginning to end gets the bytes.
     let mut reader = quipu_stream::reader::StreamReader::new(&bytes[..]);
     while reader.next_part().unwrap().is_some() {}
     assert_eq!(reader.session().attachments()[0].bytes().as_deref(), Some(&b"abcdef"[..]));
 }
 
-/// The stream with another kind and codec of a frame, which must be understood, in its header and in the index that names it.
+/// Changes the kind and codec of a frame, in its header and in the index that lists it, and flags it as critical.
 fn critical(bytes: &[u8], at: u64, kind: u8, codec: u8) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let seal = |bytes: &mut Vec<u8>, header: &mut Header, at: usize| {

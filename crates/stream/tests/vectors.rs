@@ -1,5 +1,5 @@
-//! Every sample against what its expectation says, as the samples' page has it: a finding matches one that has its name
-//! and its keys, and there are no others.
+//! Compares every sample with its expectation, as the page of the samples describes: a finding matches an expected one that
+//! has its name and its keys, and there must be no other findings.
 
 use quipu_stream::input::Pipe;
 use quipu_stream::reader::StreamReader;
@@ -23,13 +23,13 @@ pub fn bytes(name: &str) -> Vec<u8> {
     fs::read(format!("{FOLDER}/{name}.quipu")).unwrap()
 }
 
-/// A summary of bytes as a file.
+/// The summary of a file with these bytes.
 pub fn summary_of(bytes: &[u8]) -> Value {
     let summary = summary::of(&mut StreamReader::new(bytes)).unwrap();
     parsed(&summary)
 }
 
-/// JSON of ours as one of serde's: integers above 64 bits become texts.
+/// Converts our JSON to serde's; integers above 64 bits become texts.
 pub fn parsed(json: &quipu_stream::json::Json) -> Value {
     use quipu_stream::json::Json;
     match json {
@@ -47,7 +47,7 @@ pub fn parsed(json: &quipu_stream::json::Json) -> Value {
     }
 }
 
-/// Whether what is there has everything that is wanted.
+/// Whether `there` has everything in `wanted`.
 fn has(there: &Value, wanted: &Value) -> bool {
     match (there, wanted) {
         (Value::Object(there), Value::Object(wanted)) => {
@@ -56,19 +56,20 @@ fn has(there: &Value, wanted: &Value) -> bool {
         (Value::Array(there), Value::Array(wanted)) => {
             there.len() == wanted.len() && there.iter().zip(wanted).all(|(there, wanted)| has(there, wanted))
         }
-        // Integers of 128 bits.
+        // 128-bit integers are texts here and floating-point numbers there.
         (Value::String(text), Value::Number(n)) => {
             n.is_f64() && text.parse::<f64>().is_ok_and(|big| Some(big) == n.as_f64())
         }
         (there, wanted) => {
-            // As floating-point numbers, integers that differ in their last digits would be equal.
+            // Compared as floating-point numbers only if one of them is: large integers that differ in their last digits
+            // would be equal.
             let is_float = there.is_f64() || wanted.is_f64();
             there == wanted || is_float && there.as_f64().is_some_and(|x| wanted.as_f64() == Some(x))
         }
     }
 }
 
-/// Compares findings as sets; what differs as text.
+/// Compares findings as sets; returns the difference as text.
 pub fn findings_differ(there: &Value, wanted: &Value) -> Option<String> {
     let mut left: Vec<&Value> = there.as_array().unwrap().iter().collect();
     for finding in wanted.as_array().unwrap() {
@@ -82,7 +83,7 @@ pub fn findings_differ(there: &Value, wanted: &Value) -> Option<String> {
     (!left.is_empty()).then(|| format!("unexpected: {left:?}"))
 }
 
-/// What differs between a summary and an expectation.
+/// Returns the differences between a summary and an expectation.
 pub fn differences(name: &str, summary: &Value, wanted: &Value) -> Vec<String> {
     let none = Value::Array(Vec::new());
     let mut differences = Vec::new();
@@ -91,7 +92,7 @@ pub fn differences(name: &str, summary: &Value, wanted: &Value) -> Vec<String> {
     let by_number = |record: &Value| {
         let mut record = record.clone();
         if name == "all-types" {
-            // Its enumeration is expected as a number.
+            // The expectation has the enumeration as a number.
             record["colour"] = u64::from(record["colour"] == "green").into();
         }
         record
@@ -143,7 +144,7 @@ fn every_sample_says_what_its_expectation_says() {
     let names = names();
     assert!(names.len() >= 22);
     for name in names {
-        // Arrow bodies need a decoder, which is tried beside this.
+        // Arrow bodies need a decoder; another test has it.
         if name == "arrow-body" {
             continue;
         }
@@ -154,7 +155,7 @@ fn every_sample_says_what_its_expectation_says() {
         for difference in differences(&name, &summary, &wanted) {
             wrong.push(format!("{name}: {difference}"));
         }
-        // A pipe that delivers little at a time.
+        // Reads from a pipe that delivers a few bytes at a time.
         let piped = summary::of(&mut StreamReader::once(Pipe::new(Few(&bytes)))).unwrap();
         if parsed(&piped) != summary && !name.starts_with("joined-midstream") {
             wrong.push(format!("{name}: a pipe gives {piped} and not {summary}"));
@@ -163,7 +164,7 @@ fn every_sample_says_what_its_expectation_says() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Gives at most seven bytes at a time.
+/// A reader that returns at most seven bytes at a time.
 struct Few<'a>(&'a [u8]);
 
 impl std::io::Read for Few<'_> {
@@ -180,7 +181,7 @@ fn a_bare_buffer_begins_with_metadata_records() {
     let bytes = fs::read(format!("{FOLDER}/padding.midbuf")).unwrap();
     let (records, at) = quipu_stream::bare::records(&bytes).unwrap();
     assert_eq!(records.len(), 16);
-    // The buffer's own records follow, as the stream has them in a frame.
+    // The buffer's own records follow, as in a frame of the stream.
     let stream = self::bytes("dtrace-padding");
     assert!(stream.windows(bytes.len() - at).any(|window| window == &bytes[at..]));
     let mut damaged = bytes.clone();

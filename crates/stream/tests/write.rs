@@ -1,4 +1,4 @@
-//! What is written is read again: any schema, any encoding, many threads, epochs and attachments.
+//! Round trips: any schema, any encoding, many threads, epochs and attachments.
 
 use crate::vectors::{findings_differ, summary_of};
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ fn options(codec: Codec) -> Options {
     Options { codec, ..Options::new("test 1.0") }
 }
 
-/// Numbers that look random.
+/// A pseudo-random number generator.
 struct Numbers(u64);
 
 impl Numbers {
@@ -115,7 +115,7 @@ fn any_value(numbers: &mut Numbers, ty: &Ty) -> Datum {
     }
 }
 
-/// A schema of a few fields; those that may be differences sometimes are.
+/// A schema with a few fields; some of those that may be differences are.
 fn any_schema(numbers: &mut Numbers, name: &str) -> SchemaSpec {
     let mut spec = SchemaSpec::new(name);
     for n in 0..1 + numbers.below(6) {
@@ -166,7 +166,7 @@ proptest! {
                 let which = numbers.below(specs.len() as u64) as usize;
                 let values: Vec<Datum> =
                     specs[which].fields.iter().map(|field| any_value(&mut numbers, &field.ty)).collect();
-                // Now and then a loop of equal rows.
+                // Sometimes a run of equal rows.
                 for _ in 0..1 + numbers.below(2) * numbers.below(9) {
                     let time = numbers.next() >> numbers.below(64);
                     if how == encoding::PLAIN {
@@ -217,7 +217,7 @@ proptest! {
     }
 }
 
-/// Where frames begin.
+/// Offsets of frames.
 struct StreamReaderFrames;
 
 impl StreamReaderFrames {
@@ -364,7 +364,7 @@ fn rows_as_lines_of_json_are_read() {
     assert_eq!(summary["records"], records);
 }
 
-/// The folder that cargo builds examples into.
+/// The folder into which cargo builds examples.
 fn examples() -> std::path::PathBuf {
     std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().join("examples")
 }
@@ -442,8 +442,8 @@ fn an_index_finds_frames_by_time_and_by_record() {
     assert!((times.0..=times.1).contains(&15_000), "{times:?}");
 }
 
-/// What the reader in Python has to say of a sample, from what this one says: encodings, codecs and kinds of level 2 are unknown
-/// to it, and so are their records.
+/// The result expected from the Python reader for a sample, derived from this reader's. It knows no encodings, codecs and
+/// kinds of level 2, and so none of their records.
 #[test]
 fn a_reader_in_python_reads_the_first_level_from_the_description_alone() {
     let python = "../../examples/quipu_stream.py";
@@ -453,7 +453,7 @@ fn a_reader_in_python_reads_the_first_level_from_the_description_alone() {
         assert!(out.status.success(), "{name}: {}", String::from_utf8_lossy(&out.stderr));
         let there: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
         let ours = summary_of(&crate::vectors::bytes(&name));
-        // What of level 2 it does not read, it counts.
+        // The Python reader only counts the parts of level 2 that it does not read.
         let beyond = ["unknown-kind", "unknown-encoding", "unknown-codec", "records-undecodable"];
         let known = |value: &serde_json::Value| -> Vec<String> {
             let all = value["findings"].as_array().unwrap().iter();
@@ -478,7 +478,7 @@ fn a_reader_in_python_reads_the_first_level_from_the_description_alone() {
             said
         };
         let without_places = |mut value: serde_json::Value| {
-            // A gap has its place here, which the samples do not give.
+            // Gaps have an offset here, which the samples do not give.
             for finding in value["findings"].as_array_mut().unwrap() {
                 if finding["name"] == "sequence-gap" {
                     finding.as_object_mut().unwrap().remove("offset");
@@ -489,7 +489,7 @@ fn a_reader_in_python_reads_the_first_level_from_the_description_alone() {
         assert_eq!(known(&without_places(there.clone())), known(&without_places(ours.clone())), "{name}");
         let is_plain = |summary: &serde_json::Value| summary["lost"].clone();
         assert_eq!(is_plain(&there), is_plain(&ours), "{name}");
-        // Every record that it reads is one of ours, but for texts and numbers of more than 64 bits.
+        // Every record that it reads is one of ours, except for texts and numbers of more than 64 bits.
         for record in there["records"].as_array().unwrap() {
             let is_ours = ours["records"].as_array().unwrap().iter().any(|ours| {
                 record.as_object().unwrap().iter().all(|(key, value)| key == "u128" || ours[key] == *value)
@@ -506,7 +506,7 @@ fn a_reader_in_python_reads_the_first_level_from_the_description_alone() {
     }
 }
 
-/// What the reader in Python finds in some bytes: names of findings, and the whole answer.
+/// Runs the Python reader on some bytes: returns the names of its findings, and its whole output.
 fn python_of(bytes: &[u8]) -> (Vec<String>, serde_json::Value) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.quipu");
@@ -524,7 +524,7 @@ fn python_of(bytes: &[u8]) -> (Vec<String>, serde_json::Value) {
 #[test]
 fn the_reader_in_python_notices_missing_frames_and_outlives_wrong_metadata() {
     let whole = crate::vectors::bytes("minimal");
-    // The last frame of stream 1: only the end counts it.
+    // The last frame of stream 1 is missing: only the END counts it.
     let without = [&whole[..0x708], &whole[0x9d0..]].concat();
     assert!(python_of(&without).0.contains(&"end-mismatch".to_owned()));
     let (_, there) = python_of(&whole);
@@ -539,7 +539,7 @@ fn the_reader_in_python_notices_missing_frames_and_outlives_wrong_metadata() {
     index[0x9d0 + 92..0x9d0 + 96].copy_from_slice(&crc.to_le_bytes());
     let found = python_of(&index).0;
     assert!(found.contains(&"index-mismatch".to_owned()), "{found:?}");
-    // Metadata that cannot be: a type without an id, fields that are no list, an alias of itself, a name that is a list, bits
+    // Invalid metadata: a type without an id, fields that are not a list, an alias of itself, a name that is a list, bits
     // that are a text. Everything else is read.
     let map = |pairs: &[(u64, Value)]| {
         Value::Map(pairs.iter().map(|(key, value)| (Value::Uint(*key), value.clone())).collect())
@@ -580,7 +580,7 @@ fn a_body_that_packs_too_well_is_stored_as_it_is() {
     let mut stream = writer.stream(1).unwrap();
     let body = vec![0; 20 << 20];
     stream.foreign(40, 1, (0, 0), &body).unwrap();
-    // Nor can a frame have more records than a reader takes.
+    // Readers also refuse frames with more records than bytes.
     let error = stream.foreign(40, 9, (0, 0), b"a line\n").unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
     stream.finish().unwrap();
@@ -634,7 +634,7 @@ fn an_enumeration_is_as_wide_as_its_values() {
     assert_eq!((Enums::FIXED_BYTES, <Wide as FieldValue>::SIZE, <Below as FieldValue>::SIZE), (16, 2, 2));
 }
 
-/// Rows as bytes, each a number.
+/// Decodes each byte as a row with one number.
 struct Numbered;
 
 impl RowDecoder for Numbered {
@@ -688,7 +688,7 @@ fn an_epoch_begins_where_metadata_have_grown_and_a_reader_joins_in_any() {
     let name =
         |n: u32| format!("a name that was met once, number {n:05}, {:0>64}", n.wrapping_mul(0x9e37_79b9));
     let writer = Writer::new(Vec::new(), Options { snapshot_bytes: 64 << 10, ..options(Codec::None) });
-    // Ids stay what they are, of schemas that rest for long, too.
+    // Ids do not change, even for schemas that are not used for long.
     let seldom = writer.schema(&SchemaSpec::new("seldom").field("n", Ty::Uint(64))).unwrap();
     let met = SchemaSpec::new("met").field("n", Ty::Uint(64)).field("name", Ty::Reference(1));
     let met = writer.schema(&met).unwrap();
@@ -697,7 +697,7 @@ fn an_epoch_begins_where_metadata_have_grown_and_a_reader_joins_in_any() {
     for n in 0..N {
         let values = vec![Value::Text(name(n))];
         writer.define(Table { id: 1, name: None, first: n.into(), values }).unwrap();
-        // Some names come again much later.
+        // Some names are used again much later.
         for index in [n, n / 2] {
             stream
                 .row(met, n.into(), 16, |body| {
@@ -721,7 +721,7 @@ fn an_epoch_begins_where_metadata_have_grown_and_a_reader_joins_in_any() {
     writer.finish().unwrap();
     let bytes = writer.into_inner().unwrap();
 
-    // How many records there are, and how many of them have the name that they should have.
+    // Returns the number of records of each schema and the findings, and checks the names of the records.
     let read = |bytes: &[u8], once: bool| {
         let mut reader = match once {
             true => StreamReader::once(bytes),
@@ -757,7 +757,7 @@ fn an_epoch_begins_where_metadata_have_grown_and_a_reader_joins_in_any() {
     }
     let n_epochs = snapshots.last().unwrap().1;
     assert!((4..20).contains(&n_epochs), "{n_epochs} epochs, {} bytes", bytes.len());
-    // All that was defined is several times as much as any snapshot.
+    // All definitions together are several times as large as any snapshot.
     let last = snapshots.iter().rposition(|(_, epoch)| *epoch < n_epochs).unwrap() + 1;
     for at in [snapshots.len() / 2, last] {
         let part = &bytes[snapshots[at].0 as usize..];

@@ -1,27 +1,27 @@
-//! Attachments, written as they come.
+//! Writes attachments incrementally.
 
 use super::{FRAME_BYTES_LIVE, Writer};
 use crate::frame::kind;
 use quipu_wire::cbor::Value;
 use std::io::{self, Write};
 
-/// Writes an attachment in pieces, each a frame; see [`Writer::attaching`].
+/// Writes an attachment in pieces of one frame each; see [`Writer::attaching`].
 #[derive(Debug)]
 pub struct Attaching<W> {
     pub(super) writer: Writer<W>,
     pub(super) name: String,
     pub(super) media: Option<String>,
     pub(super) len_bytes: u64,
-    /// Bytes that were written as frames.
+    /// Number of bytes written as frames.
     pub(super) at: u64,
     pub(super) piece: Vec<u8>,
 }
 
 impl<W: Write> Attaching<W> {
-    /// Writes the last piece. Where fewer bytes came than were announced, readers say that the attachment is incomplete.
+    /// Writes the last piece. If fewer bytes were written than announced, readers report the attachment as incomplete.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn finish(mut self) -> io::Result<()> {
         if !self.piece.is_empty() || self.len_bytes == 0 { self.frame() } else { Ok(()) }
     }

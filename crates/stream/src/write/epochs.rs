@@ -1,24 +1,24 @@
-//! Epochs that a writer begins by itself: where a snapshot has grown beyond a mebibyte, the next restates what is still used.
+//! Epochs that a writer begins by itself: once a snapshot exceeds a mebibyte, the next one restates only the definitions in use.
 //!
-//! Ids stay what they are. The new epoch has everything but types, schemas, formats, probes and values of tables; these come
-//! again with the first frame whose rows need them.
+//! Ids do not change. The new epoch begins with all records except types, schemas, formats, probes and values of tables;
+//! these are restated before the first frame whose rows need them.
 
 use crate::frame::{Header, encoding};
 use quipu_wire::record::Record;
 use quipu_wire::types::Type;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Metadata of a snapshot from which on the next one begins an epoch.
+/// Size of the metadata in a snapshot, in bytes, above which the next snapshot begins an epoch.
 pub(super) const MAX_SNAPSHOT_BYTES: u64 = 1 << 20;
 
-/// Kinds of records that are restated when they are needed.
+/// Kinds of records that are restated when needed.
 mod kind {
     pub(super) const TYPE: u64 = 4;
     pub(super) const SCHEMA: u64 = 5;
     pub(super) const FORMAT: u64 = 6;
     pub(super) const PROBE: u64 = 7;
     pub(super) const TABLE: u64 = 9;
-    /// From this one on, what a record refers to is not known here.
+    /// The writer does not know what records of this kind and later ones refer to.
     pub(super) const FIRST_OPAQUE: u64 = 15;
 }
 
@@ -36,33 +36,33 @@ struct Index {
 struct Definition {
     bytes: Vec<u8>,
     kind: u64,
-    /// What it refers to.
+    /// Records that this one refers to.
     needs: Vec<Key>,
-    /// Of a schema: fields that are an index and nothing else.
+    /// For a schema: fields that are a table index and nothing else.
     indexes: Vec<Index>,
-    /// Of a piece of a table: the values that it has.
+    /// For a piece of a table: the range of its values.
     values: std::ops::Range<u64>,
-    /// Whether it stands in the current epoch.
+    /// Whether the record is in the current epoch.
     is_in: bool,
 }
 
-/// All that was defined, in order.
+/// All definitions, in order.
 #[derive(Debug, Default)]
 pub(super) struct Definitions {
     all: Vec<Definition>,
     by_key: FxHashMap<Key, Vec<usize>>,
-    /// Tables that types are indexes into.
+    /// For each type that is a table index: the table, by type id.
     references: FxHashMap<u32, u32>,
-    /// Whether some do not stand in the current epoch.
+    /// Whether any record is missing from the current epoch.
     is_partial: bool,
-    /// Bytes of those that do.
+    /// Total size of the records in the current epoch, in bytes.
     pub(super) n_bytes: u64,
-    /// Bytes of those that the current epoch began with.
+    /// Total size of the records with which the current epoch began, in bytes.
     n_bytes_at_first: u64,
 }
 
 impl Definitions {
-    /// Adds a record, which stands in the current epoch.
+    /// Adds a record to the definitions and to the current epoch.
     pub(super) fn add(&mut self, record: &Record, bytes: &[u8]) {
         let mut needs = Vec::new();
         let mut indexes = Vec::new();
@@ -109,19 +109,19 @@ impl Definitions {
         self.all.push(Definition { bytes: bytes.to_vec(), kind, needs, indexes, values, is_in: true });
     }
 
-    /// All records, whether they stand in the current epoch or not.
+    /// All records, also those that are not in the current epoch.
     pub(super) fn all(&self) -> impl Iterator<Item = &[u8]> {
         self.all.iter().map(|definition| &*definition.bytes)
     }
 
     /// Whether the next snapshot should begin an epoch.
     pub(super) fn is_large(&self) -> bool {
-        // What an epoch has to begin with may be large itself.
+        // The records with which an epoch has to begin may be large themselves.
         self.n_bytes > MAX_SNAPSHOT_BYTES.max(2 * self.n_bytes_at_first)
             && self.all.iter().all(|definition| definition.kind < kind::FIRST_OPAQUE)
     }
 
-    /// Begins an epoch; gives the records that it begins with.
+    /// Begins an epoch; returns the records with which it begins.
     pub(super) fn renew(&mut self) -> Vec<Vec<u8>> {
         let mut needed = vec![false; self.all.len()];
         for nth in 0..self.all.len() {
@@ -142,7 +142,7 @@ impl Definitions {
         records
     }
 
-    /// Marks a record and all that it refers to, but for tables that are looked into value by value.
+    /// Marks a record and all records that it refers to, except tables in `by_value`, whose values are looked up one by one.
     fn mark(&self, nth: usize, needed: &mut [bool], by_value: &FxHashSet<u32>) {
         let mut left = vec![nth];
         while let Some(nth) = left.pop() {
@@ -158,7 +158,7 @@ impl Definitions {
         }
     }
 
-    /// The records that a frame needs and the current epoch does not have, which are in it from now on.
+    /// Returns the records that a frame needs and the current epoch lacks, and adds them to the epoch.
     pub(super) fn demanded(&mut self, header: &Header, payload: &[u8]) -> Vec<Vec<u8>> {
         if !self.is_partial || header.is_foreign() || header.encoding == encoding::AGGREGATIONS {
             return Vec::new();
@@ -167,7 +167,7 @@ impl Definitions {
         if header.encoding == encoding::PLAIN {
             self.need_rows(payload, &mut needed);
         } else {
-            // Which schemas are in it is not looked up.
+            // Restates all schemas, without looking up which of them the payload has.
             for nth in 0..self.all.len() {
                 if self.all[nth].kind == kind::SCHEMA {
                     self.mark(nth, &mut needed, &FxHashSet::default());
@@ -184,7 +184,7 @@ impl Definitions {
         records
     }
 
-    /// Marks what plain rows need.
+    /// Marks the records that plain rows need.
     fn need_rows(&self, payload: &[u8], needed: &mut [bool]) {
         let mut schemas: FxHashMap<u32, &[Index]> = FxHashMap::default();
         let mut values: FxHashSet<(u32, u32)> = FxHashSet::default();
@@ -203,7 +203,7 @@ impl Definitions {
                 values.extend(value.map(|value| (*table, u32::from_le_bytes(*value))));
             }
         }
-        // A table that a schema reaches through a type of several parts is needed whole.
+        // A table that a schema reaches through a compound type is needed as a whole.
         let none = FxHashSet::default();
         for id in schemas.keys() {
             for nth in self.by_key.get(&(kind::SCHEMA, *id)).into_iter().flatten() {
@@ -227,7 +227,7 @@ impl Definitions {
     }
 }
 
-/// Whether records of a kind come again only when they are needed.
+/// Whether records of a kind are restated only when needed.
 fn is_restated_late(of: u64) -> bool {
     matches!(of, kind::TYPE | kind::SCHEMA | kind::FORMAT | kind::PROBE | kind::TABLE)
 }

@@ -1,4 +1,4 @@
-//! The frame that one thread fills.
+//! The buffer of one thread, which becomes the frames of one stream.
 
 use super::Writer;
 use crate::codec::PayloadPacker;
@@ -21,32 +21,32 @@ pub struct StreamWriter<W: Write> {
     pub(super) rows: Vec<u8>,
     stored: Vec<u8>,
     pub(super) records: u32,
-    /// The smallest and the largest.
+    /// Smallest and largest time in the frame.
     times: Option<(u64, u64)>,
     last_time: u64,
     is_unordered: bool,
     pub(super) lost: u32,
     /// The epoch in which the first row of the buffer was written.
     epoch: u32,
-    /// The body of a row of values.
+    /// Scratch space for the body of a row of values.
     values: Vec<u8>,
     pub(super) is_finished: bool,
-    /// When the first record of the frame was written, if its age matters.
+    /// Time at which the first record of the frame was written, if its age matters.
     begun: Option<Instant>,
-    /// With how many records in the frame its age is looked at next.
+    /// Number of records in the frame at which its age is checked next.
     look_at: u32,
 }
 
-/// How many records are written between two looks at the age of a frame.
+/// Number of records between two checks of a frame's age.
 const RECORDS_TO_LOOK: u32 = 64;
 
-/// With how many records in a new frame its age is looked at.
+/// Number of records in a new frame at which its age is checked first.
 fn first_look<W>(writer: &Writer<W>) -> u32 {
     if writer.options.flush_after.is_some() { 1 } else { u32::MAX }
 }
 
 impl<W: Write> StreamWriter<W> {
-    /// A buffer for a stream.
+    /// A buffer for stream `number`.
     pub(super) fn new(writer: Writer<W>, number: u32) -> io::Result<StreamWriter<W>> {
         Ok(StreamWriter {
             number,
@@ -70,16 +70,16 @@ impl<W: Write> StreamWriter<W> {
     /// Writes a record.
     ///
     /// # Errors
-    /// If the frame is full and cannot be written.
+    /// Returns an error if the frame is full and cannot be written.
     #[inline]
     pub fn write<R: Record>(&mut self, schema: SchemaOf<R>, time: u64, record: &R) -> io::Result<()> {
         self.row(schema.id, time, R::FIXED_BYTES, |body| record.put(body))
     }
 
-    /// Writes a row of `fixed` bytes, which begin as zeros, and what `put` makes of them.
+    /// Writes a row: `put` fills its body, which begins with `fixed` zero bytes.
     ///
     /// # Errors
-    /// If the row is longer than a frame may be, or the frame is full and cannot be written.
+    /// Returns an error if the row is longer than a frame may be, or the frame is full and cannot be written.
     #[inline]
     pub fn row(
         &mut self,
@@ -112,11 +112,11 @@ impl<W: Write> StreamWriter<W> {
         }
     }
 
-    /// Writes the frame in hand if its first record is older than [`Options::flush_after`](super::Options::flush_after): for the
-    /// loops of live programs, which may have nothing to write for a while. While records come this is not needed.
+    /// Writes the current frame if its first record is older than [`Options::flush_after`](super::Options::flush_after). For
+    /// main loops of live programs, which may have nothing to write for a while; while records are written it is not needed.
     ///
     /// # Errors
-    /// As of [`StreamWriter::flush`].
+    /// Returns the same errors as [`StreamWriter::flush`].
     #[cold]
     pub fn flush_old(&mut self) -> io::Result<()> {
         let Some(age) = self.writer.options.flush_after else { return Ok(()) };
@@ -135,8 +135,8 @@ impl<W: Write> StreamWriter<W> {
         }
     }
 
-    /// Writes a row if there is room for it: takes no lock, allocates nothing and writes no frame, so it may run in a signal
-    /// handler to which the stream belongs. Otherwise counts it as lost and gives false.
+    /// Writes a row if there is room for it. Takes no lock, allocates nothing and writes no frame, so a signal handler that
+    /// owns the stream may call it. Without room, counts the row as lost and returns false.
     pub fn try_row(&mut self, schema: u32, time: u64, body: &[u8]) -> bool {
         let size = (16 + body.len()).next_multiple_of(8);
         let is_room = size <= self.rows.capacity() - self.rows.len()
@@ -154,7 +154,7 @@ impl<W: Write> StreamWriter<W> {
         true
     }
 
-    /// Counts a record.
+    /// Updates counts and times of the frame for a record.
     #[inline]
     fn count(&mut self, time: u64) {
         if self.records == 0 {
@@ -173,10 +173,10 @@ impl<W: Write> StreamWriter<W> {
         self.lost = u32::try_from(sum).unwrap_or(LOST_MANY);
     }
 
-    /// Writes the frame that is being filled. If that fails, its records count as lost.
+    /// Writes the current frame. If that fails, its records count as lost.
     ///
     /// # Errors
-    /// If it cannot be written, or a new epoch has begun since its first row.
+    /// Returns an error if the frame cannot be written, or a new epoch has begun since its first row.
     pub fn flush(&mut self) -> io::Result<()> {
         if self.records == 0 && self.lost == 0 {
             return Ok(());
@@ -204,7 +204,7 @@ impl<W: Write> StreamWriter<W> {
         written
     }
 
-    /// Writes the pending rows before another frame, which says what was lost before it.
+    /// Writes the pending rows before another frame, so that losses are reported in the right place.
     fn flush_rows(&mut self) -> io::Result<()> {
         if self.records > 0 { self.flush() } else { Ok(()) }
     }
@@ -212,7 +212,7 @@ impl<W: Write> StreamWriter<W> {
     /// Writes a frame of packed rows.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn packed(&mut self, packed: &Packed, with_runs: bool) -> io::Result<()> {
         self.flush_rows()?;
         let header = Header {
@@ -226,20 +226,20 @@ impl<W: Write> StreamWriter<W> {
         self.payload(header, &[], &packed.payload, None)
     }
 
-    /// Writes the body of another format as one frame; it begins and ends between native records.
+    /// Writes the body of another format as one frame. It has to begin and end between native records.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn foreign(&mut self, encoding: u16, records: u32, times: (u64, u64), body: &[u8]) -> io::Result<()> {
         self.flush_rows()?;
         let header = foreign(encoding, records, times);
         self.payload(header, &[], body, None)
     }
 
-    /// The same of a body whose header says what a reader needs that has lost frames before it.
+    /// Like [`StreamWriter::foreign`], with a header extension for readers that have lost earlier frames.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn foreign_extended(
         &mut self,
         encoding: u16,
@@ -251,8 +251,7 @@ impl<W: Write> StreamWriter<W> {
         self.payload(foreign(encoding, records, (0, 0)), &extension.to_bytes(), body, None)
     }
 
-    /// Packs and writes a payload; only the last part takes the lock. What was lost before it is still to be said if that
-    /// fails.
+    /// Packs and writes a payload; only writing takes the lock. If that fails, the losses before the frame remain to be reported.
     fn payload(
         &mut self,
         mut header: Header,
@@ -282,7 +281,8 @@ impl<W: Write> StreamWriter<W> {
         header.stream = self.number;
         header.codec = self.packer.pack(payload, &mut self.stored)?;
         if seal(header, raw_len, &mut self.stored).is_err() {
-            // Packed too well, or into bytes that no mask helps: as it is, a reader may take it.
+            // The payload compresses beyond the limit of readers, or to bytes that no mask helps. Readers may accept it
+            // uncompressed.
             header.codec = frame::codec::NONE;
             self.stored.clear();
             self.stored.extend_from_slice(payload);
@@ -300,10 +300,10 @@ impl<W: Write> StreamWriter<W> {
         state.write_extended(header, extension, &self.stored)
     }
 
-    /// Writes a record of values, for programs that learn their schemas from elsewhere; see [`Writer::metadata`].
+    /// Writes a record from single values, for programs that get their schemas at run time; see [`Writer::metadata`].
     ///
     /// # Errors
-    /// If the values are not those of the schema, or the frame is full and cannot be written.
+    /// Returns an error if the values do not fit the schema, or the frame is full and cannot be written.
     pub fn values(&mut self, schema: &Schema, time: u64, values: &[Datum]) -> io::Result<()> {
         let fixed = schema.fixed_bytes.map_or(0, |n| n as usize);
         let mut body = std::mem::take(&mut self.values);
@@ -323,10 +323,10 @@ impl<W: Write> StreamWriter<W> {
         written
     }
 
-    /// Writes what is left.
+    /// Writes the remaining records.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns an error if they cannot be written.
     pub fn finish(mut self) -> io::Result<()> {
         self.is_finished = true;
         self.flush()
