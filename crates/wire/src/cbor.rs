@@ -1,23 +1,23 @@
-//! CBOR values (RFC 8949): one canonical encoding of each, and a decoder that takes others too and says so.
+//! CBOR values (RFC 8949): one canonical encoding of each, and a decoder that also accepts other encodings and reports them.
 //!
-//! Canonical is the core deterministic encoding: shortest integers and lengths, definite lengths, map keys sorted by their
-//! encoded bytes and each once, no tags, text in UTF-8. Floating-point numbers have no place in metadata, so one of them is
-//! read and called not canonical.
-//! Other encodings are read like this: indefinite lengths as definite ones, tags dropped, of a key that stands twice the first,
-//! text that is not UTF-8 with replacement characters.
+//! Canonical means the core deterministic encoding: shortest integers and lengths, definite lengths, map keys unique and
+//! sorted by their encoded bytes, no tags, text in UTF-8. Metadata have no floating-point numbers, so an item with one is
+//! read, but reported as not canonical.
+//! Other encodings are read as follows: indefinite lengths as definite ones, tags are dropped, of a repeated key the first
+//! is used, and invalid UTF-8 is read with replacement characters.
 
-/// How deep arrays and maps may be nested.
+/// Maximum nesting depth of arrays and maps.
 pub const MAX_DEPTH: usize = 16;
 
-/// How many bytes one item may have.
+/// Maximum length of an item in bytes.
 pub const MAX_ITEM_BYTES: usize = 1 << 20;
 
 /// One CBOR item.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Value {
-    /// 0, 1, 2 …
+    /// The integer n.
     Uint(u64),
-    /// −1 − n.
+    /// The integer −1 − n.
     Nint(u64),
     /// A byte string.
     Bytes(Vec<u8>),
@@ -25,7 +25,7 @@ pub enum Value {
     Text(String),
     /// A list.
     Array(Vec<Value>),
-    /// Pairs of key and value, in the order of the canonical encoding if that is what was read.
+    /// Pairs of key and value, in the order of the canonical encoding after decoding.
     Map(Vec<(Value, Value)>),
     /// True or false.
     Bool(bool),
@@ -39,7 +39,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The integer, if it is one.
+    /// The integer, if this is one.
     #[must_use]
     pub fn as_int(&self) -> Option<i128> {
         match self {
@@ -49,7 +49,7 @@ impl Value {
         }
     }
 
-    /// The integer, if it is one and not negative.
+    /// The integer, if this is one and not negative.
     #[must_use]
     pub fn as_u64(&self) -> Option<u64> {
         match self {
@@ -58,7 +58,7 @@ impl Value {
         }
     }
 
-    /// The text, if it is one.
+    /// The text, if this is one.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match self {
@@ -67,7 +67,7 @@ impl Value {
         }
     }
 
-    /// The bytes, if it is a byte string.
+    /// The bytes, if this is a byte string.
     #[must_use]
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match self {
@@ -76,7 +76,7 @@ impl Value {
         }
     }
 
-    /// The elements, if it is a list.
+    /// The elements, if this is a list.
     #[must_use]
     pub fn as_array(&self) -> Option<&[Value]> {
         match self {
@@ -85,7 +85,7 @@ impl Value {
         }
     }
 
-    /// The value under a small integer as key, if this is a map that has one.
+    /// The value of an integer key, if this is a map that has the key.
     #[must_use]
     pub fn get(&self, key: u64) -> Option<&Value> {
         match self {
@@ -94,10 +94,10 @@ impl Value {
         }
     }
 
-    /// An integer.
+    /// Makes an integer.
     ///
     /// # Panics
-    /// If it is outside −2⁶⁴ … 2⁶⁴−1.
+    /// Panics if `n` is outside −2⁶⁴ … 2⁶⁴−1.
     #[must_use]
     pub fn int(n: i128) -> Value {
         match u64::try_from(n) {
@@ -151,7 +151,7 @@ impl Value {
     }
 }
 
-/// Appends the head of an item: its major type and its number, as short as possible.
+/// Appends the head of an item, its major type and number, in the shortest form.
 fn head(major: u8, n: u64, out: &mut Vec<u8>) {
     let major = major << 5;
     match n {
@@ -189,7 +189,7 @@ fn float(x: f64, out: &mut Vec<u8>) {
     }
 }
 
-/// A number as half precision, if that keeps its value.
+/// The bits of a number in half precision, if that keeps its value.
 fn half(x: f64) -> Option<u16> {
     let sign = u16::from(x.is_sign_negative()) << 15;
     let size = x.abs();
@@ -207,27 +207,27 @@ fn half(x: f64) -> Option<u16> {
     (crate::f16_value(bits) == size).then_some(sign | bits)
 }
 
-/// One item that was read.
+/// A decoded item.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
-    /// What it is.
+    /// The decoded value.
     pub value: Value,
-    /// How many bytes it took.
+    /// Length of the encoded item in bytes.
     pub len_bytes: usize,
-    /// Whether its encoding was the canonical one.
+    /// Whether the encoding was canonical.
     pub canonical: bool,
 }
 
-/// Why an item could not be read.
+/// Reason why an item cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The bytes end within it, or are no CBOR: what follows cannot be found.
+    /// The bytes end within the item, or are not CBOR; the next item cannot be found.
     Malformed,
-    /// It is nested too deeply or too large; the next item begins after these bytes.
+    /// The item is nested too deeply or too long; it has this many bytes, and the next item begins after them.
     Refused(usize),
 }
 
-/// Reads the item at the front of `bytes`, which may have [`MAX_ITEM_BYTES`].
+/// Reads the item at the front of `bytes`, of at most [`MAX_ITEM_BYTES`].
 ///
 /// # Errors
 /// See [`Fault`].
@@ -235,7 +235,7 @@ pub fn decode(bytes: &[u8]) -> Result<Item, Fault> {
     decode_within(bytes, MAX_ITEM_BYTES)
 }
 
-/// Reads the item at the front of `bytes`, which may have `max_bytes`.
+/// Reads the item at the front of `bytes`, of at most `max_bytes`.
 ///
 /// # Errors
 /// See [`Fault`].
@@ -252,7 +252,7 @@ pub fn decode_within(bytes: &[u8], max_bytes: usize) -> Result<Item, Fault> {
 /// The head of an item.
 struct Head {
     major: u8,
-    /// `None`: of indefinite length.
+    /// The number; `None` for an indefinite length.
     n: Option<u64>,
     len_bytes: usize,
     shortest: bool,
@@ -278,17 +278,17 @@ fn read_head(bytes: &[u8]) -> Option<Head> {
     Some(Head { major, n: Some(n), len_bytes, shortest: n >= least })
 }
 
-/// How many bytes the item at the front has, and how deep it is nested; `None` if it is not well-formed.
+/// Length in bytes and nesting depth of the item at the front; `None` if it is not well-formed.
 ///
-/// It needs no recursion, so that hostile nesting costs memory in proportion to its bytes only.
+/// Does not recurse, so that hostile nesting only costs memory in proportion to its bytes.
 fn extent(bytes: &[u8]) -> Option<(usize, usize)> {
-    /// What is still missing of a container.
+    /// The missing part of an open container.
     enum Open {
-        /// That many items.
+        /// This number of items.
         Items(u64),
-        /// Items until the break, and how many came; of a map they come in pairs.
+        /// Items until the break; `even`: whether their number so far is even, which a map (`pairs`) needs.
         Until { pairs: bool, even: bool },
-        /// Pieces of a string of this type until the break.
+        /// Chunks of a string of this major type until the break.
         Pieces(u8),
     }
     let mut open: Vec<Open> = Vec::new();
@@ -325,7 +325,7 @@ fn extent(bytes: &[u8]) -> Option<(usize, usize)> {
                         open.push(Open::Until { pairs: major == 5, even: true });
                         complete = false;
                     }
-                    // A tag is part of the item that follows.
+                    // A tag is part of the item after it.
                     (6, Some(_)) => {
                         tags += 1;
                         if at >= bytes.len() || tags > MAX_ITEM_BYTES {
@@ -371,12 +371,12 @@ impl Parser<'_> {
     fn head(&mut self) -> Option<Head> {
         let head = read_head(self.bytes.get(self.at..)?)?;
         self.at += head.len_bytes;
-        // The width of a floating-point number is no length.
+        // The width of a floating-point number is not a length.
         self.canonical &= head.shortest || head.major == 7;
         Some(head)
     }
 
-    /// Whether a break follows, which is passed over.
+    /// Skips a break; returns whether there was one.
     fn is_break(&mut self) -> bool {
         let is = self.bytes.get(self.at) == Some(&0xFF);
         self.at += usize::from(is);
@@ -398,7 +398,8 @@ impl Parser<'_> {
         Some(bytes)
     }
 
-    /// Whether another element follows of a container that `left` more are promised of; counts it.
+    /// Whether the container has another element, and counts it. `left` is the number of elements left; `None` if it ends
+    /// with a break.
     fn more(&mut self, left: &mut Option<u64>) -> bool {
         match left {
             Some(0) => false,
@@ -477,7 +478,7 @@ impl Parser<'_> {
     }
 }
 
-/// Sorts pairs as the canonical encoding does, and keeps the first of each key.
+/// Sorts pairs in canonical order and keeps the first of each key.
 fn first_of_each(pairs: Vec<(Value, Value)>) -> Vec<(Value, Value)> {
     let mut keyed: Vec<(Vec<u8>, (Value, Value))> =
         pairs.into_iter().map(|pair| (pair.0.to_bytes(), pair)).collect();
@@ -540,7 +541,7 @@ mod tests {
         ] {
             assert_eq!(decode(bytes), Err(Fault::Malformed), "{bytes:02x?}");
         }
-        // A length that no machine has.
+        // A length beyond the memory of any machine.
         assert_eq!(decode(&[0x5B, 255, 255, 255, 255, 255, 255, 255, 255]), Err(Fault::Malformed));
         assert_eq!(decode(&[0xBB, 255, 255, 255, 255, 255, 255, 255, 255]), Err(Fault::Malformed));
     }

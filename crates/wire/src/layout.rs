@@ -1,95 +1,95 @@
-//! Types resolved against each other: how large a value is in plain form, how it is aligned, and what it is made of.
+//! Resolved types: size, alignment and parts of their values in plain form.
 //!
-//! [`resolve`] is given a type whose parts are resolved already, so recursion cannot happen; depth and size have limits,
-//! and so has what one value can come to: members may overlap, as in a union, but not so often that a few bytes decode
-//! into a million.
+//! [`resolve`] gets a type whose parts are resolved already, so recursion is impossible. Depth and size have limits, and so
+//! does the decoded size of a value: members may overlap, as in a union, but not so much that a few bytes decode to a
+//! million.
 
 use crate::types::Type;
 use std::sync::Arc;
 
-/// How deep types may be nested.
+/// Maximum nesting depth of types.
 pub const MAX_DEPTH: u32 = 16;
 
-/// How many bytes a structure may have.
+/// Maximum size of a structure in bytes.
 pub const MAX_STRUCT_BYTES: u32 = 1 << 20;
 
-/// How many bytes an array may have.
+/// Maximum size of an array in bytes.
 pub const MAX_ARRAY_BYTES: u64 = 64 << 20;
 
-/// How many parts, all levels together, a type may be made of.
+/// Maximum number of parts of a type, over all levels.
 pub const MAX_NODES: u64 = 1 << 16;
 
-/// How many bytes of decoded values a byte of plain form may stand for: members of a union share bytes.
+/// Maximum ratio of decoded bytes to bytes in plain form: members of a union share bytes.
 const MAX_SHARING: u64 = 64;
 
-/// What a value is made of.
+/// The structure of a value.
 #[derive(Clone, Debug)]
 pub enum Shape {
     /// An integer of 1, 2, 4, 8 or 16 bytes.
     Int {
-        /// Bytes.
+        /// Size in bytes.
         bytes: u8,
-        /// Whether it has a sign.
+        /// Whether the integer is signed.
         signed: bool,
     },
     /// A floating-point number of 2, 4 or 8 bytes.
     Float(u8),
-    /// A byte that is 0 or 1.
+    /// A byte with the value 0 or 1.
     Bool,
     /// A text of any length.
     Text,
-    /// Bytes of any number.
+    /// A byte string of any length.
     Bytes,
-    /// Bytes of one number.
+    /// A byte string of this length.
     Fixed(u32),
     /// Offset and type of each member.
     Struct(Vec<(u32, Arc<Layout>)>),
     /// A fixed number of elements.
     Array {
-        /// How many.
+        /// Number of elements.
         count: u32,
-        /// What they are.
+        /// Type of the elements.
         element: Arc<Layout>,
     },
     /// Any number of elements.
     Vector(Arc<Layout>),
     /// Return addresses.
     Stack,
-    /// One value or none, at this offset.
+    /// A value or none; the offset of the value after the byte that says which.
     Optional(u32, Arc<Layout>),
     /// Tag and type of each case.
     Variant(Vec<(u32, Arc<Layout>)>),
 }
 
-/// A type that is complete.
+/// A resolved type.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// Its name, if it has one; of an alias that of the type it stands for.
+    /// The name of the type, if it has one; for an alias, the name of its target.
     pub name: Option<String>,
-    /// Its description; of an alias that of the type it stands for.
+    /// The description of the type; for an alias, that of its target.
     pub ty: Type,
-    /// Bytes in plain form.
+    /// Size of the plain form in bytes.
     pub size: u32,
-    /// Alignment in plain form.
+    /// Alignment of the plain form in bytes.
     pub align: u32,
-    /// How deep it is nested.
+    /// Nesting depth.
     pub depth: u32,
-    /// How many parts it has on all levels, itself among them.
+    /// Number of parts on all levels, including the type itself.
     pub nodes: u64,
-    /// How many bytes the values of the fixed part come to once they are decoded, elements of arrays counted each.
+    /// Decoded size of the fixed part in bytes, with each element of arrays counted.
     pub values: u64,
-    /// What it is made of.
+    /// The structure of its values.
     pub shape: Shape,
 }
 
 impl Layout {
-    /// Whether plain values of it lie wholly in its bytes and all bytes are values.
+    /// Whether plain values have no variable parts, and any bytes are a valid value.
     #[must_use]
     pub fn is_plain_number(&self) -> bool {
         matches!(self.shape, Shape::Int { .. } | Shape::Float(_) | Shape::Fixed(_))
     }
 
-    /// Whether packed rows may have differences of it.
+    /// Whether packed rows may store its values as differences.
     #[must_use]
     pub fn may_be_delta(&self) -> bool {
         matches!(
@@ -104,19 +104,19 @@ impl Layout {
     }
 }
 
-/// Why a type has no layout.
+/// Reason why a type has no layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unresolved {
-    /// A part is not known.
+    /// A type that it refers to is not known.
     Missing,
-    /// It cannot be.
+    /// The type is invalid.
     Invalid(&'static str),
 }
 
-/// Resolves a type.
+/// Resolves a type; `find` returns the types that it refers to.
 ///
 /// # Errors
-/// If a part is missing, or the whole has no size, is too large or too deep.
+/// Returns an error if a type that it refers to is missing, or if the type has no size, is too large or nested too deeply.
 pub fn resolve(
     name: Option<&str>,
     ty: &Type,
@@ -131,7 +131,7 @@ pub fn resolve(
     let piece = |shape: Shape| (8, 4, shape);
     let mut depth = 1;
     let mut nodes = 1_u64;
-    // Of the parts; a type without parts is worth its own bytes.
+    // Decoded size of the parts; a type without parts counts its own bytes.
     let mut values = 0_u64;
     let mut include = |part: &Layout, times: u64| {
         depth = depth.max(part.depth.saturating_add(1));
@@ -223,16 +223,16 @@ pub fn resolve(
         Type::Reference(_) => int(32, false),
         Type::Alias(of) => {
             let of = part(*of)?;
-            // A copy of a large structure for each of many aliases would be many times what the stream says.
+            // The layout is shared: a copy of a large structure for each of many aliases would be much larger than the stream.
             return Ok(of);
         }
     };
     let own = match shape {
-        // Nothing but what the parts have.
+        // Only the bytes of the parts.
         Shape::Struct(_) | Shape::Array { .. } => 0,
-        // Where the value stands, if there is one.
+        // The offset of the value among the decoded values, if there is one.
         Shape::Optional(..) => 4,
-        // What takes no bytes is not allowed: any number of it would fit anywhere.
+        // Types without bytes are not allowed: any number of values would fit anywhere.
         _ => u64::from(size.max(1)),
     };
     let values = values.saturating_add(own);

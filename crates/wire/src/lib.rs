@@ -1,27 +1,27 @@
-//! The parts that descriptions of traces are made of: canonical CBOR, metadata records, types with their layouts, CRC-32C.
+//! Building blocks of trace descriptions: canonical CBOR, metadata records, types with their layouts, CRC-32C.
 //!
-//! | module | has |
+//! | module | contents |
 //! |---|---|
-//! | [`cbor`] | values, the one canonical encoding of each, and a decoder that also takes other encodings and says so |
-//! | [`record`] | metadata records of every kind that is defined, from and to CBOR |
-//! | [`types`] | descriptions of types as records carry them |
-//! | [`layout`] | types resolved against each other: size, alignment, shape |
+//! | [`cbor`] | values, their canonical encoding, and a decoder that also accepts other encodings and reports them |
+//! | [`record`] | metadata records of all defined kinds, from and to CBOR |
+//! | [`types`] | descriptions of types, as in metadata records |
+//! | [`layout`] | resolved types: size, alignment, shape |
 //!
-//! No frame, file or stream is known here: `quipu-stream` frames these records, and other carriers may have them bare.
-//! `docs/formats/stream.md` describes all of it.
+//! This crate knows no frames, files or streams: `quipu-stream` puts these records into frames, and other carriers may store
+//! them without. `docs/formats/stream.md` describes the format.
 
 pub mod cbor;
 pub mod layout;
 pub mod record;
 pub mod types;
 
-/// CRC-32C (Castagnoli) of bytes.
+/// Computes the CRC-32C (Castagnoli) of bytes.
 #[must_use]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes)
 }
 
-/// Continues a CRC-32C: that of two byte strings one after the other is `crc32c_append(crc32c(first), second)`.
+/// Continues a CRC-32C: the checksum of two concatenated byte strings is `crc32c_append(crc32c(first), second)`.
 #[must_use]
 pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc, bytes)

@@ -1,20 +1,20 @@
-//! Metadata records: one CBOR map each, with small integers as keys. Key 0 is the kind, key 1 an id, key 2 mostly a name.
+//! Metadata records: CBOR maps with small integers as keys. Key 0 is the kind, key 1 an id, key 2 usually a name.
 //!
-//! [`Record::read`] gives a typed record, or says why it is of no use. What it does not know, keys and kinds, it passes over: a
-//! copy of a record is a copy of its bytes, never of the typed form.
+//! [`Record::read`] returns a typed record, or the reason why the record is unusable. Unknown keys and kinds are skipped, so
+//! copy a record as its bytes, never from its typed form.
 
 use crate::cbor::Value;
 use crate::types::Type;
 
-/// Why a record is of no use: it lacks something that its kind needs, or a value cannot be.
+/// Reason why a record is unusable: a required key is missing, or a value is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invalid(pub &'static str);
 
-/// A part of a record that stands under one key.
+/// A type of values in a record.
 pub trait Part: Sized {
-    /// What stands there; `None` if it cannot be that.
+    /// Reads the value of a key, which is `None` if the key is absent. Returns `None` if the value is invalid.
     fn read(value: Option<&Value>) -> Option<Self>;
-    /// What to put there; `None` to leave the key out.
+    /// The value for the key; `None` leaves the key out.
     fn write(&self) -> Option<Value>;
 }
 
@@ -72,7 +72,7 @@ impl Part for Value {
     }
 }
 
-/// Bytes of any number.
+/// A byte string of any length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blob(pub Vec<u8>);
 
@@ -142,7 +142,7 @@ impl<A: Part, B: Part, C: Part> Part for (A, B, C) {
     }
 }
 
-/// Texts by text.
+/// Labels: texts with names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels(pub Vec<(String, String)>);
 
@@ -158,7 +158,7 @@ impl Part for Labels {
     }
 }
 
-/// Structures that are CBOR maps with small integers as keys.
+/// Defines structures that are stored as CBOR maps with small integers as keys.
 macro_rules! maps {
     ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $key:literal => $field:ident: $ty:ty),* $(,)? })*) => {$(
         $(#[$doc])*
@@ -182,7 +182,7 @@ macro_rules! maps {
 }
 
 maps! {
-    /// Who wrote: one run of one process. The first record of every epoch.
+    /// The producer: one run of one process. The first record of every epoch.
     Producer {
         /// Program and version.
         2 => program: Option<String>,
@@ -196,113 +196,113 @@ maps! {
         6 => arch: Option<String>,
         /// Byte order of foreign bodies: 0 little, 1 big.
         7 => byte_order: Option<u32>,
-        /// Width of an address.
+        /// Width of an address in bits.
         8 => address_bits: Option<u32>,
-        /// Bytes of a page.
+        /// Size of a page in bytes.
         9 => page_bytes: Option<u64>,
-        /// Which start of the machine.
+        /// Identifies the boot of the machine.
         10 => boot: Option<Value>,
         /// Process id.
         11 => pid: Option<u64>,
         /// Command line.
         12 => argv: Option<Vec<String>>,
-        /// When the run began, Unix time in nanoseconds.
+        /// Start of the run, Unix time in nanoseconds.
         13 => start_ns: Option<i64>,
-        /// Seconds east of Greenwich.
+        /// Offset of the time zone in seconds east of Greenwich.
         14 => zone_s: Option<i64>,
         /// Name of the time zone.
         15 => zone: Option<String>,
-        /// Anything, by name.
+        /// Free-form labels.
         16 => labels: Option<Labels>,
     }
-    /// What times count.
+    /// A clock, whose ticks are the times in records.
     Clock {
-        /// Its id.
+        /// Id of the clock.
         1 => id: u32,
-        /// Name.
+        /// Name of the clock.
         2 => name: Option<String>,
-        /// Ticks a second; 0: no physical unit.
+        /// Ticks per second; 0 if they have no physical unit.
         3 => ticks_per_s: u64,
         /// Unix time in nanoseconds at tick 0.
         4 => unix_ns: Option<i64>,
-        /// How uncertain that is.
+        /// Uncertainty of `unix_ns` in nanoseconds.
         5 => uncertainty_ns: Option<u64>,
-        /// 1 monotonic, 2 the same on all CPUs of the host, 4 counts while the machine sleeps.
+        /// Flags: 1 monotonic, 2 the same on all CPUs of the host, 4 counts while the machine sleeps.
         6 => flags: Option<u64>,
-        /// Where it comes from.
+        /// Source of the clock.
         7 => source: Option<String>,
     }
-    /// An ordered source within a producer: a CPU, a thread, a file that was converted.
+    /// An ordered source within a producer: a CPU, a thread, a converted file.
     Stream {
-        /// Its number, 0 among them.
+        /// Number of the stream; 0 is allowed.
         1 => number: u32,
-        /// Name.
+        /// Name of the stream.
         2 => name: Option<String>,
-        /// Id of its clock.
+        /// Id of the stream's clock.
         3 => clock: Option<u32>,
-        /// CPU.
+        /// CPU number.
         4 => cpu: Option<u64>,
-        /// Process.
+        /// Process id.
         5 => pid: Option<u64>,
-        /// Thread.
+        /// Thread id.
         6 => tid: Option<u64>,
-        /// Format that it was converted from.
+        /// Format from which the stream was converted.
         7 => format: Option<String>,
-        /// 0 switch, 1 fill, 2 ring.
+        /// Buffer policy: 0 switch, 1 fill, 2 ring.
         8 => policy: Option<u64>,
-        /// Name of the file or buffer that it was.
+        /// Name of the original file or buffer.
         9 => original: Option<String>,
     }
     /// One field of a schema, or a key of an aggregation.
     Field {
-        /// Name.
+        /// Name of the field.
         0 => name: String,
-        /// Id of its type.
+        /// Id of the field's type.
         1 => ty: u32,
-        /// Where it stands in the fixed body of plain rows.
+        /// Offset in the fixed body of plain rows.
         2 => offset: Option<u32>,
-        /// What it is for lenses, see [`role`].
+        /// Role, by which lenses find the field; see [`role`].
         3 => role: Option<u32>,
-        /// Unit.
+        /// Unit of the values.
         4 => unit: Option<String>,
-        /// See [`field_flag`].
+        /// Flags, see [`field_flag`].
         5 => flags: Option<u64>,
-        /// What its source calls it.
+        /// Name of the field in its source.
         6 => native: Option<String>,
     }
     /// One kind of data record.
     Schema {
-        /// Its id, at least 16.
+        /// Id of the schema, at least 16.
         1 => id: u32,
-        /// Name.
+        /// Name of the schema.
         2 => name: Option<String>,
-        /// Fields.
+        /// Fields in order.
         3 => fields: Vec<Field>,
-        /// Bytes of the fixed body in plain rows.
+        /// Size of the fixed body in plain rows, in bytes.
         4 => fixed_bytes: Option<u32>,
-        /// Probe that it belongs to.
+        /// Id of the probe that it belongs to.
         5 => probe: Option<u32>,
-        /// Format of its text.
+        /// Id of the format of its text.
         6 => format: Option<u32>,
-        /// Category.
+        /// Category of the records.
         7 => category: Option<String>,
-        /// Number of this event in its source.
+        /// Number of the event in its source.
         8 => native: Option<u64>,
-        /// 1 begins a span, 2 ends one.
+        /// Flags: 1 begins a span, 2 ends one.
         9 => flags: Option<u64>,
     }
-    /// How a record is said as text.
+    /// The format by which a record is printed as text.
     Format {
-        /// Its id.
+        /// Id of the format.
         1 => id: u32,
-        /// The text with its conversions.
+        /// The text with conversions for the fields.
         2 => text: String,
-        /// 1 DTrace as the kernel keeps it, 2 DTrace as written, 3 braces, 4 C.
+        /// Dialect: 1 DTrace as the kernel stores it, 2 DTrace as written, 3 braces, 4 C.
         3 => dialect: Option<u64>,
     }
-    /// A probe's four names.
+    /// A probe with its four names.
     Probe {
-        /// Its id.
+        /// Id of the probe.
         1 => id: u32,
         /// Provider.
         2 => provider: Option<String>,
@@ -310,138 +310,138 @@ maps! {
         3 => module: Option<String>,
         /// Function.
         4 => function: Option<String>,
-        /// Name.
+        /// Name of the probe.
         5 => name: Option<String>,
     }
-    /// Something that is counted by key.
+    /// An aggregation: values aggregated by key.
     Aggregation {
-        /// Its id, at least 16.
+        /// Id of the aggregation, at least 16.
         1 => id: u32,
-        /// Name.
+        /// Name of the aggregation.
         2 => name: Option<String>,
-        /// Keys.
+        /// Fields of the key.
         3 => keys: Vec<Field>,
-        /// Where the value stands.
+        /// Offset of the value in a row.
         4 => value_offset: u32,
-        /// 1 count, 2 min, 3 max, 4 sum, 5 avg, 6 stddev, 7 quantize, 8 lquantize, 9 llquantize.
+        /// Function: 1 count, 2 min, 3 max, 4 sum, 5 avg, 6 stddev, 7 quantize, 8 lquantize, 9 llquantize.
         5 => function: u32,
-        /// lquantize: base, limit, step; llquantize: factor, low, high, steps.
+        /// For lquantize: base, limit, step; for llquantize: factor, low, high, steps.
         6 => parameters: Option<Vec<i64>>,
-        /// 0: rows add to earlier ones, 1: a row replaces the earlier one of its key and stream.
+        /// 0: rows add to earlier ones, 1: a row replaces the earlier one with its key and stream.
         7 => mode: Option<u32>,
-        /// Enabling.
+        /// Id of the enabling.
         8 => enabling: Option<u32>,
     }
-    /// Some values of a table.
+    /// A piece of a table.
     Table {
-        /// The table's id.
+        /// Id of the table.
         1 => id: u32,
-        /// Name.
+        /// Name of the table.
         2 => name: Option<String>,
         /// Index of the first value.
         3 => first: u64,
-        /// Texts, bytes, integers or lists.
+        /// The values: texts, bytes, integers or lists.
         4 => values: Vec<Value>,
     }
-    /// What is mapped where.
+    /// A module mapped into a process or the kernel.
     Module {
-        /// Its id.
+        /// Id of the module.
         1 => id: u32,
-        /// Path.
+        /// Path of the file.
         2 => path: Option<String>,
-        /// First address.
+        /// First address of the mapping.
         3 => start: Option<u64>,
-        /// Bytes.
+        /// Size of the mapping in bytes.
         4 => size: Option<u64>,
-        /// Where in the file it begins.
+        /// Offset in the file at which the mapping begins.
         5 => file_offset: Option<u64>,
-        /// Build id.
+        /// Build id of the file.
         6 => build: Option<Value>,
-        /// Process; absent: the kernel.
+        /// Process id; absent for the kernel.
         7 => pid: Option<u64>,
-        /// Since when, in ticks.
+        /// Time of mapping, in ticks.
         8 => from: Option<u64>,
-        /// Until when, in ticks.
+        /// Time of unmapping, in ticks.
         9 => until: Option<u64>,
     }
-    /// Names of addresses.
+    /// Symbols: names of address ranges.
     Symbols {
-        /// A module's id, or the name of an object.
+        /// The id of a module, or the name of an object.
         3 => object: Option<Value>,
-        /// Address, size, name.
+        /// Address, size and name of each symbol.
         4 => symbols: Vec<(u64, u64, String)>,
-        /// Process.
+        /// Process id.
         5 => pid: Option<u64>,
     }
     /// A setting of the session.
     Setting {
-        /// Name.
+        /// Name of the setting.
         2 => name: String,
-        /// Text, integer or true.
+        /// Value: a text, an integer or true.
         3 => value: Value,
     }
     /// A private encoding of data.
     Encoding {
-        /// Its number, from 0x8000 on.
+        /// Number of the encoding, at least 0x8000.
         1 => id: u32,
-        /// Name.
+        /// Name of the encoding.
         2 => name: Option<String>,
-        /// Version.
+        /// Version of the encoding.
         3 => version: Option<Value>,
-        /// The encoding that it is like, or 0.
+        /// Number of a similar encoding, or 0.
         4 => based_on: Option<u32>,
-        /// Parameters.
+        /// Parameters of the encoding.
         5 => parameters: Option<Value>,
-        /// Where it is described.
+        /// Place of its description.
         6 => described: Option<String>,
     }
     /// A remark.
     Note {
-        /// Text.
+        /// Text of the remark.
         2 => text: String,
-        /// 0 information, 1 warning, 2 error.
+        /// Severity: 0 information, 1 warning, 2 error.
         3 => severity: Option<u64>,
     }
-    /// The records that one clause of DTrace leaves.
+    /// The layout of the records of one DTrace clause (an enabled probe).
     Enabling {
-        /// Its id.
+        /// Id of the enabling.
         1 => id: u32,
-        /// Probe.
+        /// Id of the probe.
         2 => probe: u32,
-        /// 1: the library's own for errors.
+        /// 1 for the enabling that the library itself adds for errors.
         3 => uarg: Option<u64>,
-        /// Bytes of a record.
+        /// Size of a record in bytes.
         4 => size: u32,
         /// For each action: action, size, offset, alignment, format, argument, statement, name of the library action.
         5 => actions: Vec<Vec<i128>>,
     }
-    /// A DTrace aggregation as its kernel describes it.
+    /// A DTrace aggregation, as the kernel describes it.
     KernelAggregation {
-        /// Its id.
+        /// Id of the aggregation.
         1 => id: u32,
-        /// Enabling.
+        /// Id of the enabling.
         2 => enabling: u32,
-        /// Variable.
+        /// Id of the variable.
         3 => variable: i64,
-        /// Bytes of a record.
+        /// Size of a record in bytes.
         4 => size: u32,
-        /// As in [`Enabling`].
+        /// Actions, as in [`Enabling`].
         5 => records: Vec<Vec<i128>>,
         /// Name of the variable.
         6 => name: Option<String>,
     }
 }
 
-/// A description of a type.
+/// A type record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TypeRecord {
-    /// Its id.
+    /// Id of the type.
     pub id: u32,
-    /// Name.
+    /// Name of the type.
     pub name: Option<String>,
-    /// The type.
+    /// Description of the type.
     pub ty: Type,
-    /// What its source says of it, in words of its own.
+    /// Description of the type in the terms of its source.
     pub native: Option<String>,
 }
 
@@ -467,53 +467,53 @@ impl Part for TypeRecord {
     }
 }
 
-/// What a field is, whatever its trace: so lenses find it.
+/// Roles of fields, which are the same in all traces, so that lenses find the fields.
 pub mod role {
-    /// Time.
+    /// Time, in ticks.
     pub const TIMESTAMP: u32 = 1;
-    /// CPU.
+    /// CPU number.
     pub const CPU: u32 = 2;
-    /// Process.
+    /// Process id.
     pub const PID: u32 = 3;
-    /// Thread.
+    /// Thread id.
     pub const TID: u32 = 4;
     /// Program counter.
     pub const PC: u32 = 5;
-    /// Address of memory.
+    /// Address of a memory access.
     pub const ADDRESS: u32 = 6;
-    /// Bytes accessed.
+    /// Number of bytes accessed.
     pub const ACCESS_SIZE: u32 = 7;
-    /// Read, write, …
+    /// Kind of access: read, write, …
     pub const ACCESS_KIND: u32 = 8;
     /// Number of a call.
     pub const CALL: u32 = 9;
     /// Value that a call returned.
     pub const RETURNED: u32 = 10;
-    /// Argument.
+    /// Argument of a call.
     pub const ARGUMENT: u32 = 11;
-    /// Function.
+    /// Function that a record is about.
     pub const FUNCTION: u32 = 12;
-    /// Duration.
+    /// Length of a span of time.
     pub const DURATION: u32 = 13;
     /// Number of a system call.
     pub const SYSCALL: u32 = 14;
-    /// Bytes transferred.
+    /// Number of bytes transferred.
     pub const TRANSFERRED: u32 = 15;
-    /// Count.
+    /// Number of events that a record stands for.
     pub const COUNT: u32 = 16;
-    /// Severity.
+    /// Severity of a message.
     pub const SEVERITY: u32 = 17;
-    /// Probe.
+    /// Probe that fired.
     pub const PROBE: u32 = 18;
 }
 
-/// How a field is written and shown.
+/// Flags for storing and printing fields.
 pub mod field_flag {
-    /// Packed rows have the difference to the value before.
+    /// Packed rows store the difference to the previous value.
     pub const DELTA: u64 = 1;
-    /// There are few distinct values.
+    /// The field has few distinct values.
     pub const FEW: u64 = 2;
-    /// Shown in hexadecimal.
+    /// Printed in hexadecimal.
     pub const HEXADECIMAL: u64 = 8;
 }
 
@@ -523,12 +523,12 @@ macro_rules! records {
         #[derive(Clone, Debug, PartialEq)]
         pub enum Record {
             $($(#[$doc])* $variant($ty),)*
-            /// A kind that is not known, or is anybody's own.
+            /// A private kind, or one that this crate does not know.
             Other(u64),
         }
 
         impl Record {
-            /// Its number.
+            /// The number of the kind.
             #[must_use]
             pub fn kind(&self) -> u64 {
                 match self {
@@ -544,7 +544,7 @@ macro_rules! records {
                 }
             }
 
-            /// The map that it is; of [`Record::Other`] nothing but its kind.
+            /// The CBOR map of the record; for [`Record::Other`], only its kind.
             #[must_use]
             pub fn to_value(&self) -> Value {
                 let body = match self {
@@ -602,20 +602,20 @@ records! {
     KernelAggregation(KernelAggregation) = 16,
 }
 
-/// The lowest id of schemas and aggregations; those below are reserved.
+/// The lowest id of schemas and aggregations; lower ids are reserved.
 pub const FIRST_SCHEMA: u32 = 16;
 
 /// The lowest number of a private encoding.
 pub const FIRST_PRIVATE_ENCODING: u32 = 0x8000;
 
-/// From this kind on, kinds are anybody's.
+/// The lowest number of a private kind.
 pub const FIRST_PRIVATE_KIND: u64 = 1024;
 
 impl Record {
     /// Reads a record.
     ///
     /// # Errors
-    /// If it is no map, has no kind, lacks what its kind needs, or has something that cannot be.
+    /// Returns an error if the value is not a map, has no kind, lacks a required key, or has an invalid value.
     pub fn read(value: &Value) -> Result<Record, Invalid> {
         let kind = value.get(0).and_then(Value::as_u64).ok_or(Invalid("a record without a kind"))?;
         let record = Record::read_kind(kind, value)
@@ -660,7 +660,7 @@ impl Record {
         }
     }
 
-    /// Its id in the space of its kind; `None` of kinds without ids and of those that are not known.
+    /// The id of the record within its kind; `None` for kinds without ids and for unknown kinds.
     #[must_use]
     pub fn id(&self) -> Option<u32> {
         Some(match self {
@@ -680,7 +680,7 @@ impl Record {
         })
     }
 
-    /// The canonical bytes.
+    /// The canonical encoding of the record.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         self.to_value().to_bytes()

@@ -1,4 +1,4 @@
-//! Descriptions of types, as TYPE records carry them: references to other types are ids still.
+//! Descriptions of types, as in TYPE records: references to other types are ids, not resolved.
 
 use crate::cbor::Value;
 use crate::record::Part;
@@ -6,95 +6,95 @@ use crate::record::Part;
 /// A type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Type {
-    /// An integer without a sign: 8, 16, 32, 64 or 128 bits.
+    /// An unsigned integer of 8, 16, 32, 64 or 128 bits.
     Uint(u32),
-    /// An integer with a sign.
+    /// A signed integer of 8, 16, 32, 64 or 128 bits.
     Sint(u32),
     /// A floating-point number of 16, 32 or 64 bits.
     Float(u32),
     /// True or false.
     Bool,
-    /// A character: a byte, or a code point of 32 bits.
+    /// A character: a byte, or a 32-bit code point.
     Char(u32),
     /// A text.
     String,
-    /// Bytes, of one length or of any.
+    /// A byte string of this length, or of any length.
     Bytes(Option<u32>),
-    /// An integer whose values have names.
+    /// An integer with named values.
     Enum {
-        /// The integer's type.
+        /// Id of the integer's type.
         base: u32,
-        /// Value and name.
+        /// Value and name of each.
         names: Vec<(i128, String)>,
     },
-    /// An integer whose bits have names.
+    /// An integer with named bits.
     Flags {
-        /// The integer's type.
+        /// Id of the integer's type.
         base: u32,
-        /// Mask and name.
+        /// Mask and name of each.
         names: Vec<(i128, String)>,
     },
-    /// Members side by side.
+    /// A structure.
     Struct {
-        /// Bytes in plain form.
+        /// Size of the plain form in bytes.
         size: u32,
-        /// Name, type and offset of each.
+        /// The members, with their offsets.
         members: Vec<Member>,
     },
     /// A fixed number of elements.
     Array {
-        /// Their type.
+        /// Id of the elements' type.
         element: u32,
-        /// How many.
+        /// Number of elements.
         count: u32,
     },
-    /// Any number of elements.
+    /// Any number of elements of the type with this id.
     Vector(u32),
-    /// A value, or none.
+    /// A value of the type with this id, or none.
     Optional(u32),
-    /// One of several types, told apart by a tag: tag and type.
+    /// One of several types: tag and type id of each case.
     Variant(Vec<(u32, u32)>),
-    /// An address of something.
+    /// An address of an object.
     Pointer {
-        /// Width.
+        /// Width in bits.
         bits: u32,
-        /// What it points at, which may be defined later.
+        /// Id of the type of the object, which may be defined later.
         target: Option<u32>,
     },
-    /// An address.
+    /// An address in a given address space.
     Address {
-        /// Width.
+        /// Width in bits.
         bits: u32,
-        /// 0 user, 1 kernel, 2 physical.
+        /// Address space: 0 user, 1 kernel, 2 physical.
         space: u32,
     },
-    /// Return addresses, innermost first: 0 user, 1 kernel.
+    /// Return addresses, innermost first, of this address space: 0 user, 1 kernel.
     Stack(u32),
-    /// Ticks of a clock.
+    /// Ticks of the clock with this id.
     Timestamp(u32),
-    /// Index into a table.
+    /// Index into the table with this id.
     Reference(u32),
-    /// An integer with named parts: name, shift and width.
+    /// An integer with named bit fields.
     BitFields {
-        /// The integer's type.
+        /// Id of the integer's type.
         base: u32,
-        /// Its parts.
+        /// Name, shift and width of each.
         parts: Vec<(String, u32, u32)>,
     },
-    /// Bytes that only others understand, with their media type.
+    /// Bytes with a meaning outside the stream, with their media type.
     Opaque(Option<String>),
-    /// Another name of a type.
+    /// Another name for the type with this id.
     Alias(u32),
 }
 
 /// A member of a structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Name.
+    /// Name of the member.
     pub name: String,
-    /// Id of its type.
+    /// Id of the member's type.
     pub ty: u32,
-    /// Where it stands.
+    /// Offset in the plain form, in bytes.
     pub offset: u32,
 }
 
@@ -116,7 +116,7 @@ impl Part for Member {
     }
 }
 
-/// A number of bits, if it is one of these.
+/// Reads a number of bits; `None` if it is not one of `known`.
 fn bits(value: Option<&Value>, known: &[u32]) -> Option<u32> {
     let n = u32::read(value)?;
     known.contains(&n).then_some(n)
@@ -126,7 +126,7 @@ const INTEGERS: &[u32] = &[8, 16, 32, 64, 128];
 const WORDS: &[u32] = &[8, 16, 32, 64];
 
 impl Type {
-    /// Reads what stands under the keys 3, 4 and 5 of a record; `None` if that is no type.
+    /// Reads a type from the values of keys 3, 4 and 5 of a record; `None` if they are not a valid type.
     #[must_use]
     pub fn read(kind: u64, four: Option<&Value>, five: Option<&Value>) -> Option<Type> {
         Some(match kind {
@@ -159,7 +159,7 @@ impl Type {
         })
     }
 
-    /// What to put under the keys 3, 4 and 5 of a record.
+    /// The values of keys 3, 4 and 5 of a record.
     #[must_use]
     pub fn write(&self) -> (u64, Option<Value>, Option<Value>) {
         match self {
@@ -188,7 +188,7 @@ impl Type {
         }
     }
 
-    /// Calls `each` with the id of every type that this one is made of; what pointers point at is not among them.
+    /// Calls `each` with the id of every type that this one contains. Targets of pointers are not included.
     pub fn each_part(&self, mut each: impl FnMut(u32)) {
         match self {
             Type::Enum { base: id, .. }

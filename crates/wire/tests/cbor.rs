@@ -1,4 +1,4 @@
-//! Properties of the encoding: what is written is canonical and is read again, and nothing that is read is lost.
+//! Properties of the encoding: written values are canonical and read back the same, and nothing read is lost.
 
 use proptest::prelude::*;
 use quipu_wire::cbor::{Value, decode};

@@ -1,4 +1,4 @@
-//! Records against bytes that another program made, and against faults.
+//! Reads records from bytes that another program made, and refuses invalid ones.
 
 use quipu_wire::cbor::{Value, decode};
 use quipu_wire::record::{Record, Setting, Table};
