@@ -1,8 +1,8 @@
-//! `#[derive(Record)]`: makes a structure a kind of record, or a field of one, and an enumeration of plain names a field.
+//! `#[derive(Record)]`: makes a structure a kind of record or a field of one, and an enumeration without data a field.
 //!
-//! What it makes are implementations of the traits in `quipu_stream::record`, which describes what may stand in a structure.
-//! Attributes of a structure: `#[quipu(name = "…", category = "…", text = "{field} …")]`; of a field:
-//! `#[quipu(role = N, unit = "…", delta, hex)]`.
+//! The macro implements the traits in `quipu_stream::record`, which also documents the types that fields may have.
+//! Attributes of a structure: `#[quipu(name = "…", category = "…", text = "{field} …")]`; of a field: `#[quipu(role = N,
+//! unit = "…", delta, hex)]`.
 
 use proc_macro::TokenStream;
 use proc_macro2::TokenStream as Tokens;
@@ -25,7 +25,7 @@ pub fn derive_record(input: TokenStream) -> TokenStream {
     made.unwrap_or_else(Error::into_compile_error).into()
 }
 
-/// What the attributes of a structure or field say.
+/// The parsed attributes of a structure or field.
 #[derive(Default)]
 struct Said {
     name: Option<LitStr>,
@@ -155,7 +155,7 @@ fn of_struct(input: &DeriveInput, fields: &Fields) -> Result<Tokens, Error> {
     })
 }
 
-/// The integer that an expression is, if it is written as one.
+/// The value of an expression, if it is an integer literal.
 fn literal(value: &Expr) -> Option<i128> {
     match value {
         Expr::Lit(ExprLit { lit: Lit::Int(n), .. }) => n.base10_parse().ok(),
@@ -166,7 +166,7 @@ fn literal(value: &Expr) -> Option<i128> {
     }
 }
 
-/// The smallest integer type that has room for these values; of values that are not known the one that `isize` fits into.
+/// The smallest integer type for values within `bounds`; 64 bits signed, for any `isize`, if the values are not known.
 fn word_of(bounds: Option<(i128, i128)>) -> Ident {
     let Some((least, most)) = bounds else { return format_ident!("i64") };
     let sign = if least < 0 { 'i' } else { 'u' };
@@ -200,7 +200,7 @@ fn of_enum(input: &DeriveInput, data: &syn::DataEnum) -> Result<Tokens, Error> {
     let word = word_of(bounds);
     let value = quote!(<#word as ::quipu_stream::record::FieldValue>);
     Ok(quote! {
-        // A value that the word has no room for would be written as another.
+        // A value outside the word would be written as another value.
         const _: () = {
             #(::core::assert!(#checks as #word as i128 == #checks, "a value that is too large for a field");)*
         };
