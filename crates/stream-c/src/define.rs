@@ -1,4 +1,4 @@
-//! Definitions from C: schemas, types, clocks, streams, and what is said of the whole.
+//! Definitions from C: schemas, types, clocks, stream descriptions, attachments and remarks.
 
 use crate::{CWriter, ERROR_ARGUMENT, FIRST_TYPE, bytes, guarded, said, text};
 use quipu_stream::spec::{FieldSpec, SchemaSpec, Ty};
@@ -8,7 +8,7 @@ use std::slice;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-/// A field, as C describes it.
+/// A field, with the layout of the C structure.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CField {
@@ -20,7 +20,7 @@ pub struct CField {
     flags: u32,
 }
 
-/// A name of a value, as C gives it.
+/// A named value or bit, with the layout of the C structure.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CName {
@@ -28,7 +28,7 @@ pub struct CName {
     name: *const c_char,
 }
 
-/// A type by its number in the header.
+/// The scalar type with this number in the header.
 fn scalar(number: c_int) -> Option<Ty> {
     Some(match number {
         1 => Ty::Uint(8),
@@ -50,14 +50,14 @@ fn scalar(number: c_int) -> Option<Ty> {
 }
 
 impl CWriter {
-    /// The type of a field, by its number in the header, or by the one that C was given for it.
+    /// The type with this number: a scalar of the header, or a type made earlier.
     fn type_of(&self, number: c_int) -> Option<Ty> {
         let made = usize::try_from(number.checked_sub(FIRST_TYPE)?);
         let Ok(made) = made else { return scalar(number) };
         self.types.lock().unwrap_or_else(PoisonError::into_inner).get(made).cloned()
     }
 
-    /// Keeps a type and gives its number, which is the same for the same type.
+    /// Stores a type and returns its number. Equal types get the same number.
     fn keep(&self, ty: Ty) -> Option<c_int> {
         let mut types = self.types.lock().unwrap_or_else(PoisonError::into_inner);
         let at = types.iter().position(|known| *known == ty).unwrap_or(types.len());
@@ -67,10 +67,10 @@ impl CWriter {
         FIRST_TYPE.checked_add(c_int::try_from(at).ok()?)
     }
 
-    /// An integer type some of whose values, or bits, have names.
+    /// Makes an integer type with names for some of its values, or of its bits if `are_bits`.
     ///
     /// # Safety
-    /// The names are null or texts that end with a zero byte.
+    /// The name pointers are null, or strings that end with a zero byte.
     unsafe fn named(&self, name: &str, ty: c_int, names: &[CName], are_bits: bool) -> Option<c_int> {
         let base = scalar(ty).filter(|ty| matches!(ty, Ty::Uint(_) | Ty::Sint(_)))?;
         let (base, name) = (Box::new(base), name.to_owned());
@@ -83,10 +83,10 @@ impl CWriter {
         self.keep(if are_bits { Ty::Flags { name, base, names } } else { Ty::Enum { name, base, names } })
     }
 
-    /// Defines a schema and gives its id.
+    /// Defines a schema and returns its id.
     ///
     /// # Safety
-    /// Names and units of fields are null or texts that end with a zero byte.
+    /// Names and units of fields are null, or strings that end with a zero byte.
     unsafe fn schema(
         &self,
         name: &str,
@@ -109,15 +109,15 @@ impl CWriter {
             });
         }
         let id = self.writer.schema(&spec).ok()?;
-        // What readers would refuse is refused here.
+        // A schema that readers would refuse is refused here.
         self.writer.metadata().schema(id).map(|_| id)
     }
 }
 
-/// Defines a kind of record.
+/// Defines a schema; returns its id, or 0 on failure.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_schema(
     writer: *mut CWriter,
@@ -128,21 +128,21 @@ pub unsafe extern "C" fn quipu_schema(
     text_format: *const c_char,
 ) -> u32 {
     guarded(0, || {
-        // SAFETY: the header asks for a writer, texts and that many fields.
+        // SAFETY: the header requires a writer, strings and this number of fields.
         let (writer, name, format) = unsafe { (writer.as_ref(), text(name), text(text_format)) };
         let (Some(writer), Some(name)) = (writer, name) else { return 0 };
         if fields.is_null() {
             return 0;
         }
-        // SAFETY: that many fields stand there, whose names and units are texts or null.
+        // SAFETY: `fields` has this number of fields, whose names and units are strings or null.
         unsafe { writer.schema(name, slice::from_raw_parts(fields, n_fields), size, format) }.unwrap_or(0)
     })
 }
 
-/// Names values of numbers.
+/// Makes an enumeration; returns the number of the type, or 0 on failure.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_enumeration(
     writer: *mut CWriter,
@@ -151,14 +151,14 @@ pub unsafe extern "C" fn quipu_enumeration(
     names: *const CName,
     n_names: usize,
 ) -> c_int {
-    // SAFETY: what the header asks for here is what it asks for there.
+    // SAFETY: both functions have the same requirements.
     unsafe { named(writer, name, ty, names, n_names, false) }
 }
 
-/// Names bits of numbers.
+/// Makes a type of bit flags; returns the number of the type, or 0 on failure.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_bit_names(
     writer: *mut CWriter,
@@ -167,14 +167,14 @@ pub unsafe extern "C" fn quipu_bit_names(
     names: *const CName,
     n_names: usize,
 ) -> c_int {
-    // SAFETY: what the header asks for here is what it asks for there.
+    // SAFETY: both functions have the same requirements.
     unsafe { named(writer, name, ty, names, n_names, true) }
 }
 
-/// Names values or bits.
+/// Makes an enumeration or a type of bit flags.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 unsafe fn named(
     writer: *mut CWriter,
     name: *const c_char,
@@ -184,36 +184,36 @@ unsafe fn named(
     are_bits: bool,
 ) -> c_int {
     guarded(0, || {
-        // SAFETY: the header asks for a writer and a text.
+        // SAFETY: the header requires a writer and a string.
         let (Some(writer), Some(name)) = (unsafe { writer.as_ref() }, unsafe { text(name) }) else {
             return 0;
         };
         if names.is_null() {
             return 0;
         }
-        // SAFETY: the header asks for that many names, which are texts.
+        // SAFETY: the header requires this number of names, which are strings.
         unsafe { writer.named(name, ty, slice::from_raw_parts(names, n_names), are_bits) }.unwrap_or(0)
     })
 }
 
-/// A type of several values of a type.
+/// Makes a type of arrays with `count` elements; returns its number, or 0 on failure.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_array(writer: *mut CWriter, ty: c_int, count: u32) -> c_int {
     guarded(0, || {
-        // SAFETY: the header asks for a writer.
+        // SAFETY: the header requires a writer.
         let Some(writer) = (unsafe { writer.as_ref() }) else { return 0 };
         let array = writer.type_of(ty).and_then(|ty| writer.keep(Ty::Array(Box::new(ty), count)));
         array.unwrap_or(0)
     })
 }
 
-/// Describes a clock.
+/// Describes a clock; returns its id, or 0 on failure.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_clock(
     writer: *mut CWriter,
@@ -223,7 +223,7 @@ pub unsafe extern "C" fn quipu_clock(
     uncertainty_ns: u64,
 ) -> u32 {
     guarded(0, || {
-        // SAFETY: the header asks for a writer and a text.
+        // SAFETY: the header requires a writer and a string.
         let (Some(writer), name) = (unsafe { writer.as_ref() }, unsafe { text(name) }) else { return 0 };
         let id = writer.n_clocks.fetch_add(1, Ordering::Relaxed) + 1;
         let clock = Clock {
@@ -238,10 +238,10 @@ pub unsafe extern "C" fn quipu_clock(
     })
 }
 
-/// Says where a clock stands.
+/// Writes a correlation of a clock with Unix time.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_clock_reading(
     writer: *mut CWriter,
@@ -256,7 +256,7 @@ pub unsafe extern "C" fn quipu_clock_reading(
 /// Describes a stream.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_stream_describe(
     writer: *mut CWriter,
@@ -267,7 +267,7 @@ pub unsafe extern "C" fn quipu_stream_describe(
     pid: i64,
     tid: i64,
 ) -> c_int {
-    // SAFETY: the header asks for a text.
+    // SAFETY: the header requires a string.
     let name = unsafe { text(name) };
     with(writer, |writer| {
         let stream = Stream {
@@ -283,10 +283,10 @@ pub unsafe extern "C" fn quipu_stream_describe(
     })
 }
 
-/// Attaches a file.
+/// Writes an attachment.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_attach(
     writer: *mut CWriter,
@@ -295,7 +295,7 @@ pub unsafe extern "C" fn quipu_attach(
     content: *const c_void,
     length: usize,
 ) -> c_int {
-    // SAFETY: the header asks for texts and for bytes of that length.
+    // SAFETY: the header requires strings, and bytes of this length.
     let (name, media, content) = unsafe { (text(name), text(media), bytes(content, length)) };
     with(writer, |writer| match (name, content) {
         (Some(name), Some(content)) => said(writer.writer.attach(name, media, content)),
@@ -303,13 +303,13 @@ pub unsafe extern "C" fn quipu_attach(
     })
 }
 
-/// Writes a remark.
+/// Writes a remark with a severity from 0 to 2.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_remark(writer: *mut CWriter, remark: *const c_char, severity: u32) -> c_int {
-    // SAFETY: the header asks for a text.
+    // SAFETY: the header requires a string.
     let remark = unsafe { text(remark) };
     with(writer, |writer| match remark {
         Some(text) if severity <= 2 => {
@@ -320,17 +320,17 @@ pub unsafe extern "C" fn quipu_remark(writer: *mut CWriter, remark: *const c_cha
     })
 }
 
-/// Repeats all definitions.
+/// Writes a snapshot: repeats all definitions.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_snapshot(writer: *mut CWriter) -> c_int {
     with(writer, |writer| said(writer.writer.snapshot()))
 }
 
-/// Does something with a writer.
+/// Calls `body` with a writer; returns an error number if the pointer is null or `body` panics.
 fn with(writer: *mut CWriter, body: impl FnOnce(&CWriter) -> c_int) -> c_int {
-    // SAFETY: all that call this are given a writer by C, as the header asks.
+    // SAFETY: all callers pass a writer from C, as the header requires.
     guarded(crate::ERROR_WRITE, || unsafe { writer.as_ref() }.map_or(ERROR_ARGUMENT, body))
 }

@@ -1,11 +1,11 @@
-//! How C says who writes, and how.
+//! The options of a writer from C: description of the program, compression and frames.
 
 use crate::text;
 use quipu_stream::codec::Codec;
 use quipu_stream::write::Options;
 use std::ffi::{c_char, c_int};
 
-/// Options, as C gives them.
+/// Options, with the layout of the C structure.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct COptions {
@@ -25,23 +25,23 @@ pub struct COptions {
     live: c_int,
 }
 
-/// Largest frame: what a stored frame may have, halved, so that one more row has room.
+/// Largest frame size in bytes: half the limit of a stored payload, so that one more row has room.
 const MAX_FRAME_BYTES: u32 = 32 << 20;
 
-/// What C asks for.
+/// Converts options; `None` if one is invalid.
 ///
 /// # Safety
-/// The pointer is null or points at options whose texts are null or end with a zero byte.
+/// The pointer is null, or points at options whose strings are null or end with a zero byte.
 pub(crate) unsafe fn read(options: *const COptions) -> Option<Options> {
     if options.is_null() {
         return None;
     }
-    // SAFETY: as the caller promises; the size stands first in all versions.
+    // SAFETY: as the caller promises; the size is the first field in all versions.
     let size = unsafe { options.cast::<u32>().read() } as usize;
     if size < size_of::<COptions>() {
         return None;
     }
-    // SAFETY: there are as many bytes.
+    // SAFETY: the options have at least this many bytes.
     let given = unsafe { *options };
     // SAFETY: as the caller promises.
     let owned = |pointer| unsafe { text(pointer) }.map(str::to_owned);
@@ -58,7 +58,7 @@ pub(crate) unsafe fn read(options: *const COptions) -> Option<Options> {
         if given.arguments.is_null() {
             return None;
         }
-        // SAFETY: the header asks for that many texts.
+        // SAFETY: the header requires this number of strings.
         let arguments = unsafe { std::slice::from_raw_parts(given.arguments, given.n_arguments as usize) };
         producer.argv = Some(arguments.iter().map(|argument| owned(*argument)).collect::<Option<_>>()?);
     }

@@ -14,7 +14,7 @@ use quipu_stream_c as _;
 
 const LIBRARY: CLibrary = CLibrary { root: env!("CARGO_MANIFEST_DIR"), name: "quipu_stream_c" };
 
-/// Builds and runs an example, and gives what is in its file.
+/// Builds and runs an example, and returns the summary of the file that it writes.
 fn run(source: &str) -> Vec<(String, Json)> {
     let folder = tempfile::tempdir().unwrap();
     let (program, file) = (folder.path().join("program"), folder.path().join("out.quipu"));
@@ -83,7 +83,7 @@ fn what_a_program_in_c_says_of_itself_is_read_and_old_records_do_not_wait() {
     let mut reader = StreamReader::new(&bytes[..]);
     let frames = reader.data_frames().unwrap();
     let of = |at: usize| (frames[at].header.records, frames[at].header.lost);
-    // What was dropped after them is said by the next frame: the records had gone by then.
+    // Records dropped after these are counted in the next frame, because this frame had been written by then.
     assert_eq!((frames.len(), of(0), of(1)), (2, (4, 0), (0, 2)));
     while reader.next_part().unwrap().is_some() {}
     let metadata = reader.session().metadata(&frames[0].header);
