@@ -1,7 +1,7 @@
-//! Sending workload events from C: what `include/quipu_prism.h` declares and describes.
+//! Sends workload events from C: implements the functions that `include/quipu_prism.h` declares and describes.
 //!
-//! Each function turns C's arguments into those of `quipu_ring::prism`. Once a producer is open, nothing here allocates, takes
-//! a lock or can panic.
+//! Each function converts C's arguments to those of `quipu_ring::prism`. Once a producer is open, nothing here allocates,
+//! takes a lock or can panic.
 
 use quipu_ring::prism::{Compute, Connection, Control, ENVIRONMENT, Encoding, Options, Put, Writer};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint};
@@ -9,27 +9,27 @@ use std::os::unix::ffi::OsStringExt;
 use std::slice;
 
 const OK: c_int = 0;
-/// An argument cannot be.
+/// An argument is invalid.
 const ERROR_ARGUMENT: c_int = -1;
-/// Nothing reads events any more.
+/// The analysis has stopped reading events.
 const DROPPED: c_int = -2;
-/// The encoding has no room for the event.
+/// The encoding cannot represent the event.
 const NO_ROOM: c_int = -3;
 
-/// Whether control flow was taken is unknown.
+/// Value of `is_taken`: the outcome is unknown.
 const NO_OUTCOME: c_int = -1;
-/// Where control flow leads is unknown.
+/// Value of `target`: the target is unknown.
 const NO_TARGET: u64 = u64::MAX;
 
-/// The memory, as C holds it.
+/// A handle for the memory shared with an analysis.
 #[derive(Debug)]
 pub struct CPrism(Connection);
 
-/// A producer, as C holds it. The header says that it is closed before the memory.
+/// A handle for a producer. The header requires that it is closed before the memory.
 #[derive(Debug)]
 pub struct CProducer(Writer<'static>);
 
-/// What a producer is, as C says it.
+/// The options of a producer, with the layout of the C structure.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct COptions {
@@ -45,10 +45,10 @@ fn encoding_of(number: c_int) -> Option<Encoding> {
     [Encoding::Fixed, Encoding::Variable].into_iter().find(|known| *known as c_int == number)
 }
 
-/// The bytes that a pointer of C points at.
+/// The bytes at a C pointer; `None` if it is null and `len` is not 0.
 ///
 /// # Safety
-/// The pointer points at that many bytes, which live as long as the result is used, or is null.
+/// The pointer is null, or points at `len` bytes that live as long as the result is used.
 unsafe fn bytes<'a>(pointer: *const u8, len: usize) -> Option<&'a [u8]> {
     if len == 0 {
         return Some(&[]);
@@ -57,10 +57,10 @@ unsafe fn bytes<'a>(pointer: *const u8, len: usize) -> Option<&'a [u8]> {
     (!pointer.is_null()).then(|| unsafe { slice::from_raw_parts(pointer, len) })
 }
 
-/// Sends an event; every number of C that is no number of the event's is refused before.
+/// Sends an event. `event` returns `None`, which becomes an error, if a number from C is out of range.
 ///
 /// # Safety
-/// The pointer is null or a producer of the calling thread.
+/// The pointer is null, or a producer of the calling thread.
 unsafe fn send(producer: *mut CProducer, event: impl FnOnce(&mut Writer<'static>) -> Option<Put>) -> c_int {
     // SAFETY: as the caller promises.
     let put = unsafe { producer.as_mut() }.and_then(|producer| event(&mut producer.0));
@@ -72,41 +72,41 @@ unsafe fn send(producer: *mut CProducer, event: impl FnOnce(&mut Writer<'static>
     }
 }
 
-/// Maps the memory of an analysis.
+/// Maps the memory of an analysis; null `path` takes the path from the environment. Null on failure.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_prism_open(path: *const c_char) -> *mut CPrism {
     let opened = if path.is_null() {
         let named = std::env::var_os(ENVIRONMENT).and_then(|path| CString::new(path.into_vec()).ok());
         named.and_then(|path| Connection::open(&path).ok())
     } else {
-        // SAFETY: the header asks for a text.
+        // SAFETY: the header requires a string that ends with a zero byte.
         Connection::open(unsafe { CStr::from_ptr(path) }).ok()
     };
     opened.map_or(std::ptr::null_mut(), |connection| Box::into_raw(Box::new(CPrism(connection))))
 }
 
-/// Unmaps the memory.
+/// Unmaps the memory. Does nothing for null.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_prism_close(prism: *mut CPrism) {
     if !prism.is_null() {
-        // SAFETY: it came from `quipu_prism_open`, and the header says that no producer uses it.
+        // SAFETY: the pointer came from `quipu_prism_open`, and the header requires that no producer uses it.
         drop(unsafe { Box::from_raw(prism) });
     }
 }
 
-/// The fields of a kind that the analysis asks for.
+/// The fields of an event kind that the analysis asks for, as bits; 0 for unknown kinds.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_prism_wants(prism: *const CPrism, kind: c_int) -> c_uint {
-    // SAFETY: the header asks for memory.
+    // SAFETY: the header requires null or a pointer from `quipu_prism_open`.
     let Some(prism) = (unsafe { prism.as_ref() }) else { return 0 };
     let [memory, compute, control, sync, context] = prism.0.asked().fields;
     let fields = match kind {
@@ -120,27 +120,27 @@ pub unsafe extern "C" fn quipu_prism_wants(prism: *const CPrism, kind: c_int) ->
     fields.into()
 }
 
-/// Interns a name.
+/// Interns a name; returns its number, or 0 on failure.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_prism_intern(prism: *mut CPrism, name: *const c_char, length: usize) -> u32 {
-    // SAFETY: the header asks for memory and a name of that length.
+    // SAFETY: the header requires a pointer from `quipu_prism_open` and a name of this length.
     let (prism, name) = unsafe { (prism.as_ref(), bytes(name.cast(), length)) };
     prism.zip(name).and_then(|(prism, name)| prism.0.intern(name)).unwrap_or(0)
 }
 
-/// Opens a producer.
+/// Opens a producer; null if an option is invalid or there is no room for it.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_prism_producer_open(
     prism: *mut CPrism,
     options: *const COptions,
 ) -> *mut CProducer {
-    // SAFETY: the header asks for memory, which outlives its producers, and options.
+    // SAFETY: the header requires a memory that outlives its producers, and options.
     let (prism, options): (Option<&'static CPrism>, _) = unsafe { (prism.as_ref(), options.as_ref()) };
     let (Some(prism), Some(options)) = (prism, options) else { return std::ptr::null_mut() };
     let Some(encoding) = encoding_of(options.encoding) else { return std::ptr::null_mut() };
@@ -154,45 +154,45 @@ pub unsafe extern "C" fn quipu_prism_producer_open(
     writer.map_or(std::ptr::null_mut(), |writer| Box::into_raw(Box::new(CProducer(writer))))
 }
 
-/// Closes a producer.
+/// Closes a producer. Does nothing for null.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_prism_producer_close(producer: *mut CProducer) {
     if !producer.is_null() {
-        // SAFETY: it came from `quipu_prism_producer_open`, and the header says that it is not used again.
+        // SAFETY: the pointer came from `quipu_prism_producer_open`, and the header requires that it is not used again.
         unsafe { Box::from_raw(producer) }.0.close();
     }
 }
 
-/// The thread of a producer.
+/// The thread number of a producer.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_prism_thread(producer: *const CProducer) -> u64 {
-    // SAFETY: the header asks for a producer.
+    // SAFETY: the header requires a producer.
     unsafe { producer.as_ref() }.map_or(0, |producer| producer.0.thread())
 }
 
-/// Events that did not get through.
+/// Number of events that were dropped.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_prism_dropped(producer: *const CProducer) -> u64 {
-    // SAFETY: the header asks for a producer.
+    // SAFETY: the header requires a producer.
     unsafe { producer.as_ref() }.map_or(0, |producer| producer.0.n_dropped())
 }
 
-/// Publishes what was collected.
+/// Publishes the events collected so far.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_prism_flush(producer: *mut CProducer) -> c_int {
-    // SAFETY: the header asks for a producer.
+    // SAFETY: the header requires a producer.
     match unsafe { producer.as_mut() } {
         Some(producer) => {
             if producer.0.flush() {
@@ -205,22 +205,22 @@ pub unsafe extern "C" fn quipu_prism_flush(producer: *mut CProducer) -> c_int {
     }
 }
 
-/// Sets the clock.
+/// Sets the clock for the following events.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_prism_clock(producer: *mut CProducer, clock: u64) {
-    // SAFETY: the header asks for a producer.
+    // SAFETY: the header requires a producer.
     if let Some(producer) = unsafe { producer.as_mut() } {
         producer.0.set_clock(clock);
     }
 }
 
-/// An access.
+/// Sends a memory access.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_prism_memory(
     producer: *mut CProducer,
@@ -228,14 +228,14 @@ pub unsafe extern "C" fn quipu_prism_memory(
     size: c_uint,
     address: u64,
 ) -> c_int {
-    // SAFETY: the header asks for the same.
+    // SAFETY: both functions have the same requirements.
     unsafe { quipu_prism_memory_id(producer, kind, size, address, 0) }
 }
 
-/// An access with an id.
+/// Sends a memory access with an id.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_prism_memory_id(
     producer: *mut CProducer,
@@ -247,14 +247,14 @@ pub unsafe extern "C" fn quipu_prism_memory_id(
     let event = |writer: &mut Writer<'_>| {
         Some(writer.memory(u8::try_from(kind).ok()?, u16::try_from(size).ok()?, address, id))
     };
-    // SAFETY: the header asks for a producer.
+    // SAFETY: the header requires a producer.
     unsafe { send(producer, event) }
 }
 
-/// A computation.
+/// Sends a computation.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_prism_compute(
     producer: *mut CProducer,
@@ -264,16 +264,16 @@ pub unsafe extern "C" fn quipu_prism_compute(
     arguments: c_int,
 ) -> c_int {
     let count = usize::try_from(arguments).unwrap_or(0).min(4);
-    // SAFETY: the header asks for a producer; there are as many ids as arguments, or more arguments than there can be.
+    // SAFETY: the header requires a producer; the array has an id for each argument, up to the four that any encoding has.
     unsafe {
         quipu_prism_compute_ids(producer, format, width, operation, arguments, [0; 4][..count].as_ptr())
     }
 }
 
-/// A computation with the ids of its arguments.
+/// Sends a computation with the ids of its arguments.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_prism_compute_ids(
     producer: *mut CProducer,
@@ -285,8 +285,8 @@ pub unsafe extern "C" fn quipu_prism_compute_ids(
 ) -> c_int {
     let event = |writer: &mut Writer<'_>| {
         let n_arguments = u8::try_from(arguments).ok()?;
-        // No encoding has more ids.
-        // SAFETY: the header asks for as many ids as arguments.
+        // No encoding has more than four ids.
+        // SAFETY: the header requires an id for each argument.
         let ids = unsafe { bytes(ids, usize::from(n_arguments).min(4)) }?;
         let (format, operation) = (u8::try_from(format).ok()?, u8::try_from(operation).ok()?);
         Some(writer.compute(&Compute {
@@ -297,14 +297,14 @@ pub unsafe extern "C" fn quipu_prism_compute_ids(
             ids,
         }))
     };
-    // SAFETY: the header asks for a producer.
+    // SAFETY: the header requires a producer.
     unsafe { send(producer, event) }
 }
 
-/// Control flow.
+/// Sends a control-flow event.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_prism_control(
     producer: *mut CProducer,
@@ -319,14 +319,14 @@ pub unsafe extern "C" fn quipu_prism_control(
         let indirect = is_indirect != 0;
         Some(writer.control(&Control { kind: u8::try_from(kind).ok()?, taken, indirect, target }))
     };
-    // SAFETY: the header asks for a producer.
+    // SAFETY: the header requires a producer.
     unsafe { send(producer, event) }
 }
 
-/// A call of a thread library, or a swap.
+/// Sends a call of a thread library, or a thread swap.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_prism_sync(
     producer: *mut CProducer,
@@ -334,24 +334,24 @@ pub unsafe extern "C" fn quipu_prism_sync(
     data: u64,
     second: u64,
 ) -> c_int {
-    // SAFETY: the header asks for a producer.
+    // SAFETY: the header requires a producer.
     unsafe { send(producer, |writer| Some(writer.sync(u8::try_from(kind).ok()?, data, second))) }
 }
 
-/// The border of an instruction, block or thread.
+/// Sends the boundary of an instruction, block or thread.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_prism_context(producer: *mut CProducer, kind: c_int, address: u64) -> c_int {
-    // SAFETY: the header asks for a producer.
+    // SAFETY: the header requires a producer.
     unsafe { send(producer, |writer| Some(writer.context(u8::try_from(kind).ok()?, address))) }
 }
 
-/// The border of a function, net or operator.
+/// Sends the boundary of a function, net or operator.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_prism_context_name(
     producer: *mut CProducer,
@@ -360,32 +360,32 @@ pub unsafe extern "C" fn quipu_prism_context_name(
     length: usize,
 ) -> c_int {
     let event = |writer: &mut Writer<'_>| {
-        // SAFETY: the header asks for a name of that length.
+        // SAFETY: the header requires a name of this length.
         let name = unsafe { bytes(name.cast(), length) }?;
         Some(writer.context_name(u8::try_from(kind).ok()?, name))
     };
-    // SAFETY: the header asks for a producer.
+    // SAFETY: the header requires a producer.
     unsafe { send(producer, event) }
 }
 
-/// The same with a name of the heap.
+/// Like [`quipu_prism_context_name`], with the number of an interned name.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_prism_context_interned(
     producer: *mut CProducer,
     kind: c_int,
     number: u32,
 ) -> c_int {
-    // SAFETY: the header asks for a producer.
+    // SAFETY: the header requires a producer.
     unsafe { send(producer, |writer| Some(writer.context_number(u8::try_from(kind).ok()?, number))) }
 }
 
-/// A change of the level of detail.
+/// Sends a change of the level of detail.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quipu_prism_configure(
     producer: *mut CProducer,
@@ -395,6 +395,6 @@ pub unsafe extern "C" fn quipu_prism_configure(
     let event = |writer: &mut Writer<'_>| {
         Some(writer.configure(u8::try_from(kind).ok()?, u8::try_from(fields).ok()?))
     };
-    // SAFETY: the header asks for a producer.
+    // SAFETY: the header requires a producer.
     unsafe { send(producer, event) }
 }

@@ -1,4 +1,4 @@
-//! The example in C, built with the compiler of this machine, and what a receiver gets from it.
+//! Builds the C example with the compiler of this machine, runs it, and checks what a receiver gets.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +17,7 @@ use quipu_prism_c as _;
 
 const LIBRARY: CLibrary = CLibrary { root: env!("CARGO_MANIFEST_DIR"), name: "quipu_prism_c" };
 
-/// The events of each thread, in words; accesses and computations as counts.
+/// The events of each thread as text; accesses and computations as counts.
 struct Said {
     events: BTreeMap<u64, Vec<String>>,
     needs: Detail,
@@ -64,7 +64,7 @@ impl Hooks for Said {
 
 const NEEDS: Detail = Detail { compute: 0xb0, ..Detail::ALL };
 
-/// Runs the example with an analysis of these needs; the number of its process, and what came of it.
+/// Runs the example with an analysis that has these needs; returns the events, the process id, and the receiver's outcome.
 fn run(needs: Detail) -> (Said, u32, Outcome) {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("program");
@@ -77,9 +77,9 @@ fn run(needs: Detail) -> (Said, u32, Outcome) {
     let mut wish = |_: Seen| if child.try_wait().unwrap().is_some() { Wish::Drain } else { Wish::Wait };
     let outcome = receiver.run(&mut said, &mut wish).unwrap();
     let output = child.wait_with_output().unwrap();
-    // The child gets a ring with its first event.
+    // The child gets its own ring with its first event.
     let whose = if needs.memory & Detail::OFF == 0 { "own" } else { "parent" };
-    // What the encoding has no room for: a type, and the outcome of a call where calls are wanted.
+    // Events that the encoding cannot represent: a type, and the outcome of a call if calls are wanted.
     let n_dropped = if needs.control & Detail::OFF == 0 { 2 } else { 1 };
     assert_eq!(
         String::from_utf8_lossy(&output.stdout),
