@@ -1,9 +1,10 @@
-//! Events per second from a thread to a counting hook through shared memory, by time and by the processor time of each side.
+//! Throughput in events per second from a thread to a counting hook through shared memory, by wall time and by the processor
+//! time of each side.
 //!
 //! `cargo bench -p quipu-prism --bench delivery`
 //!
-//! Two cores are rarely free at a time, so processor times say more than the clock: the slower side is what two free cores
-//! would give.
+//! Two cores are rarely idle at the same time, so processor times are more meaningful than wall time: the slower side limits
+//! the rate on two idle cores.
 
 use quipu_prism::batch::At;
 use quipu_prism::delivery::Receiver;
@@ -48,13 +49,13 @@ impl Hooks for Count {
     }
 }
 
-/// Seconds that this thread was on a processor.
+/// Processor time of this thread in seconds.
 fn processor_time() -> f64 {
     let said = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     said.split(' ').next().and_then(|nanos| nanos.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
 }
 
-/// Two of five events are computations, as those of Prism's front end for Valgrind are.
+/// Sends events in the mix of Prism's front end for Valgrind: two of five are computations.
 fn send(writer: &mut Writer<'_>, n_events: u64) {
     use quipu_prism::delivery::producer::Compute;
     let compute = Compute { format: 1, width: 8, operation: 1, n_arguments: 2, ids: &[] };

@@ -1,4 +1,4 @@
-//! How fast events are read, and what back ends make of them: one core, the samples repeated.
+//! Throughput of reading events and of the back ends: one core, with the samples repeated.
 //!
 //! Goals: 200 M events/s of the fixed encoding, 150 M of the variable one, 50 M through SynchroTraceGen as text.
 
@@ -17,7 +17,7 @@ fn main() {
     divan::main();
 }
 
-/// A sample, unpacked.
+/// The bytes of a sample, decompressed.
 fn sample(name: &str) -> Vec<u8> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/prism").join(name);
     let packed = std::fs::read(path).expect("sample");
@@ -29,7 +29,7 @@ fn sample(name: &str) -> Vec<u8> {
     bytes
 }
 
-/// Events of a dump, and how many there are.
+/// A dump repeated `times` times, and the number of its events.
 fn dump_of(name: &str, times: usize) -> (Vec<u8>, usize) {
     let bytes = sample(name);
     let (mut reader, mut batch, mut n_events) =
@@ -55,7 +55,7 @@ fn fixed(bencher: Bencher<'_, '_>) {
 #[divan::bench]
 fn variable(bencher: Bencher<'_, '_>) {
     let bytes = sample("variable/prodcons.sigrind.bin.gz");
-    // Without the mark at its end, the stream can be repeated.
+    // The end mark is cut off, so that the stream can be repeated.
     let bytes = bytes[..bytes.len() - 1].repeat(16);
     let n_events: usize = 55_717 * 16;
     let mut batch = Batch::default();
@@ -79,7 +79,7 @@ fn counting_hook(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// SynchroTraceGen with its files of text, as the goal has it.
+/// SynchroTraceGen with text files, as in the goal.
 #[divan::bench]
 fn stgen_text(bencher: Bencher<'_, '_>) {
     let (bytes, n_events) = dump_of("fixed/prodcons.full.fixed18.zst", 16);
@@ -91,7 +91,7 @@ fn stgen_text(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// The same over a hundred million events of one run.
+/// The same with a hundred million events in one run.
 #[divan::bench(sample_count = 3, sample_size = 1)]
 fn stgen_text_100_million(bencher: Bencher<'_, '_>) {
     let (bytes, n_events) = dump_of("fixed/prodcons.full.fixed18.zst", 1);
@@ -112,7 +112,7 @@ fn stgen_text_100_million(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// SynchroTraceGen without files: what it computes.
+/// SynchroTraceGen without files: only the computation.
 #[divan::bench]
 fn stgen(bencher: Bencher<'_, '_>) {
     let (bytes, n_events) = dump_of("fixed/prodcons.full.fixed18.zst", 2);

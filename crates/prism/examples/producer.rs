@@ -1,8 +1,8 @@
-//! A front end: sends accesses to a receiver in another process, from several threads.
+//! A front end: sends accesses from several threads to a receiver in another process.
 //!
-//! `producer fixed|variable EVENTS THREADS`, with the receiver's file in the environment variable `QUIPU_PRISM`. Addresses
-//! count the events of a thread, so that the receiver sees whether it got all of them, in their order. Prints how many events
-//! did not get through.
+//! `producer fixed|variable EVENTS THREADS`, with the receiver's file in the environment variable `QUIPU_PRISM`. The address
+//! of each event is its number in its thread, so that the receiver can check that it got all of them in order. Prints the
+//! number of dropped events.
 
 use quipu_prism::delivery::producer::{Connection, ENVIRONMENT, Encoding, Options, Put, Refused};
 use quipu_prism::event::access;

@@ -1,6 +1,6 @@
-//! An analysis: counts what producers send, and prints it when all of them have ended.
+//! An analysis: counts the events of producers, and prints the count when all of them have ended.
 //!
-//! `receiver [PAUSE]` prints the file that producers open (`QUIPU_PRISM`) first; it looks at no event before PAUSE milliseconds
+//! `receiver [PAUSE]` first prints the file that producers open (`QUIPU_PRISM`); it reads no event before PAUSE milliseconds
 //! have passed.
 
 use quipu_prism::batch::At;

@@ -1,6 +1,6 @@
-//! What events say, and where it does not fit together.
+//! The rules of `check`: synchronization and calls that do not fit together.
 //!
-//! Memory grows with locks that are held, threads that were created, and depths of calls, each up to a bound.
+//! Memory use grows with the number of held locks, created threads and open calls, each up to a limit.
 
 use crate::INFO;
 use crate::codec::Codec;
@@ -16,16 +16,16 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub(crate) static CHECK: Check<Codec> = Check::new(&CHECK_INFO);
 static CHECK_INFO: ToolInfo = check::info(INFO.name, Columns::ACCESSES.or(Columns::MARKS).or(Columns::CALLS));
 
-/// Locks, handles and calls that are remembered; what comes after as many is not judged.
+/// Maximum number of locks, handles and calls remembered; later ones are not judged.
 const MAX_KNOWN: usize = 1 << 20;
 
-/// What is known so far.
+/// State of the rules.
 #[derive(Debug, Default)]
 pub struct PrismRules {
-    /// How often each thread holds each object, and the record that locked it.
+    /// For each thread and object: how often the thread holds it, and the record that locked it.
     held: FxHashMap<(ThreadId, u64), (u64, u64)>,
     created: FxHashSet<u64>,
-    /// Calls of each function that each thread is in.
+    /// Number of open calls of a function, by thread and function.
     inside: FxHashMap<(ThreadId, u64), u64>,
     is_full: bool,
 }
@@ -53,7 +53,7 @@ impl PrismRules {
                 None => tell(&rules::UNLOCKED, &|| format!("`{value:#x}` is unlocked, and was not locked")),
             }
         } else if is(sync::SPIN_UNLOCK) {
-            // Where a spin lock begins, Prism's front end sees an unlock: both are one function.
+            // When a spin lock is initialized, Prism's front end reports an unlock: in libpthread, both are the same function.
             self.held.remove(&(thread, value));
         } else if is(sync::CREATE) {
             self.is_full |= self.created.len() >= MAX_KNOWN;
@@ -116,7 +116,7 @@ impl Rules<Codec> for PrismRules {
     }
 
     fn merge(&mut self, later: PrismRules) {
-        // A stream is one shard, read as one piece.
+        // A stream is one shard, read as one piece, so keys do not collide.
         self.held.extend(later.held);
         self.created.extend(later.created);
         self.inside.extend(later.inside);

@@ -1,6 +1,7 @@
-//! Bytes → batches of the model, for both encodings; the loop around it is [`quipu_records`].
+//! Converts bytes of both encodings to batches of the model; the loop around it is [`quipu_records`].
 //!
-//! A buffer of the fixed encoding has its names after its events, so all of it has to be there before its first event is read.
+//! In a buffer of the fixed encoding, names follow the events, so the whole buffer must be available before its first event
+//! is read.
 
 use crate::batch::Batch;
 use crate::check::PrismRules;
@@ -22,24 +23,24 @@ use quipu_stream::frame::Extension;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// Bytes of a buffer of the variable encoding: what follows an end mark is undefined up to the next multiple.
+/// Length of a buffer of the variable encoding in bytes. After an end mark, bytes up to the next multiple are undefined.
 pub const BUFFER_BYTES: u64 = 512 << 10;
-/// The most functions that have numbers of their own; further ones have the number 0.
+/// Maximum number of functions with their own numbers; later ones get the number 0.
 const MAX_FUNCTIONS: usize = 1 << 20;
-/// A batch ends when names take this many bytes, however few events they belong to.
+/// A batch ends when its names exceed this size in bytes, however few events it has.
 const MAX_NAME_BYTES: usize = 1 << 20;
 
-/// How events are encoded.
+/// The encoding of events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Encoding {
-    /// 18 bytes each, in dumps of buffers.
+    /// 18 bytes per event, in dumps of buffers.
     Fixed,
-    /// 1 to 258 bytes each.
+    /// 1 to 258 bytes per event.
     Variable,
 }
 
 impl Encoding {
-    /// As options and output call it.
+    /// The name in options and output.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -49,32 +50,32 @@ impl Encoding {
     }
 }
 
-/// How the events of a stream read.
+/// The encoding and the options for reading a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Codec {
-    /// How events are encoded.
+    /// The encoding of events.
     pub encoding: Encoding,
-    /// The fields that they have at first.
+    /// The fields of events at the beginning.
     pub detail: Detail,
-    /// Whether an option says which these are.
+    /// Whether an option sets `detail`.
     pub is_detail_said: bool,
-    /// How the variable encoding is read.
+    /// The dialect of the variable encoding.
     pub dialect: Dialect,
-    /// Whether [`State::events`] are wanted.
+    /// Whether [`State::events`] keeps events.
     pub keeps_events: bool,
-    /// Whether the bytes of each are wanted, too: [`State::bytes`].
+    /// Whether [`State::bytes`] keeps the bytes of each event.
     pub keeps_bytes: bool,
-    /// Whether the stream begins with events that say which fields the others have.
+    /// Whether the stream begins with configuration events, which set the fields of the others.
     pub is_configured: bool,
-    /// Whether bytes may be damaged: those of frames have checksums, so that all of them are what a writer wrote.
+    /// Whether bytes may be damaged. Frames have checksums, so their bytes are exactly as written.
     pub may_be_nonsense: bool,
-    /// The thread that the first configurations belong to: that of the first event after them, since which fields events have
-    /// concerns those that follow.
+    /// The thread of the configuration events at the beginning: the thread of the first event after them, since
+    /// configurations apply to the events that follow.
     pub first_thread: Option<u64>,
 }
 
 impl Codec {
-    /// The same for a stream that begins with these bytes: [`first_thread`](Codec::first_thread) is looked up there.
+    /// Adapts the codec to a stream that begins with these bytes: looks up [`first_thread`](Codec::first_thread) in them.
     #[must_use]
     pub fn begins_with(self, mut head: &[u8]) -> Codec {
         let mut decoder = Decoder::new(self.detail, self.dialect);
@@ -98,7 +99,7 @@ impl Codec {
     }
 }
 
-/// The bytes of the events of a batch, those that mean nothing included.
+/// The bytes of the events of a batch, unused bytes included.
 #[derive(Clone, Debug, Default)]
 pub struct EventBytes {
     bytes: Vec<u8>,
@@ -106,7 +107,7 @@ pub struct EventBytes {
 }
 
 impl EventBytes {
-    /// The bytes of an event; none if they are not kept.
+    /// The bytes of an event; empty if they are not kept.
     #[must_use]
     pub fn get(&self, index: usize) -> &[u8] {
         let end = |index: usize| self.ends.get(index).map_or(0, |end| *end as usize);
@@ -114,7 +115,7 @@ impl EventBytes {
         self.bytes.get(start..end(index)).unwrap_or_default()
     }
 
-    /// Adds those of the next event.
+    /// Adds the bytes of the next event.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         self.ends.push(self.bytes.len() as u32); // At most a batch of events.
@@ -126,47 +127,47 @@ impl EventBytes {
     }
 }
 
-/// What reading learns.
+/// The state of reading a stream.
 #[derive(Clone, Debug)]
 pub struct State {
     decoder: Decoder,
     thread: Option<u64>,
-    /// The instruction that the events belong to.
+    /// Address of the current instruction, to which events belong.
     pc: u64,
-    /// The last event, or those of the batch, with their names.
+    /// The last event, or the events of the batch, with their names.
     events: Batch,
     bytes: EventBytes,
-    /// Events and bytes of names that are left of the buffer.
+    /// Events, and bytes of names, that are left in the buffer.
     n_events: usize,
     n_name_bytes: usize,
     names: Vec<u8>,
-    /// How the last buffer ends, if it is not whole.
+    /// The missing part of the last buffer, if it is incomplete.
     cut: Option<Cut>,
-    /// What follows an end mark.
+    /// The undefined bytes after an end mark.
     undefined: Undefined,
-    /// The last event was an end mark.
+    /// Whether the last event was an end mark.
     has_ended: bool,
-    /// Events were met that cannot be passed, so that nothing after them can be read.
+    /// Whether an event of unknown length was found, so that nothing after it can be read.
     is_lost: bool,
-    /// The next buffer may begin anywhere.
+    /// Whether the next buffer may begin at any offset.
     is_searching: bool,
-    /// There are events of several threads.
+    /// Whether there are events of several threads.
     has_turns: bool,
     functions: FxHashMap<Vec<u8>, u64>,
     has_begun: bool,
-    /// How often reading continued after a frame that was lost, and what held there the last time.
+    /// How often reading continued after a lost frame, and the state there the last time.
     rejoined: (u64, Rejoined),
-    /// The same of the next event.
+    /// The state from which the next event continues, if it follows a lost frame.
     rejoins: Option<Rejoined>,
-    /// Events that were lost so far, as far as their number is known.
+    /// Number of events lost so far, where known.
     n_lost: u64,
 }
 
-/// What holds where reading continues after a frame that was lost.
+/// The state where reading continues after a lost frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rejoined {
     pub(crate) here: Here,
-    /// The fields before what was lost.
+    /// The fields in effect before the lost frame.
     pub(crate) before: Detail,
 }
 
@@ -176,21 +177,21 @@ impl Default for Rejoined {
     }
 }
 
-/// A buffer of the fixed encoding that is not whole.
+/// A buffer of the fixed encoding that is incomplete.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
-    /// Where its whole events end.
+    /// Offset of the end of its whole events.
     offset: u64,
-    /// Bytes after them.
+    /// Bytes after the whole events.
     n_bytes: u64,
     n_whole: u64,
-    /// Events that its head announces.
+    /// Number of events announced in its head.
     n_said: u64,
     is_told: bool,
 }
 
 impl Cut {
-    /// Reports it, once.
+    /// Reports the loss, once.
     fn tell(&mut self, out: &mut Fill) {
         if std::mem::replace(&mut self.is_told, true) {
             return;
@@ -202,18 +203,18 @@ impl Cut {
     }
 }
 
-/// What follows an end mark of the variable encoding: bytes that mean nothing.
+/// Undefined bytes after an end mark of the variable encoding.
 #[derive(Clone, Copy, Debug, Default)]
 struct Undefined {
     start: u64,
-    /// How many are left.
+    /// Number of bytes left.
     n_left: u64,
-    /// Those that are not zero, so far.
+    /// Number of nonzero bytes so far.
     n_filled: u64,
 }
 
 impl Undefined {
-    /// Passes over the next ones; returns how many.
+    /// Skips the next bytes; returns their number.
     fn pass(&mut self, bytes: &[u8], out: &mut Fill) -> usize {
         let n = usize::try_from(self.n_left).unwrap_or(usize::MAX).min(bytes.len());
         self.n_left -= n as u64;
@@ -224,7 +225,7 @@ impl Undefined {
         n
     }
 
-    /// Reports bytes that are not zero: an end mark in the middle of events looks like that.
+    /// Reports nonzero bytes: they may be events after an end mark that is really damage.
     fn tell(&mut self, out: &mut Fill) {
         let n = std::mem::take(&mut self.n_filled);
         if n == 0 {
@@ -237,7 +238,7 @@ impl Undefined {
     }
 }
 
-/// The step over bytes that are not events: how many events they were is unknown.
+/// The step over bytes that are not events; the number of events lost with them is unknown.
 fn lost(rule: &'static RuleInfo, what: Wrong, skip: Option<usize>) -> Step {
     Step::Lost { rule, what: what.sentence(), skip, records: Amount::Unknown }
 }
@@ -253,13 +254,13 @@ impl State {
         &self.bytes
     }
 
-    /// How often reading continued after a frame that was lost, and what held there the last time: before this batch if it is the
-    /// first after it.
+    /// How often reading continued after a lost frame, and the state there the last time. If this batch is the first after
+    /// the loss, the state applies before it.
     pub(crate) fn rejoined(&self) -> (u64, Rejoined) {
         self.rejoined
     }
 
-    /// The level of detail that holds now.
+    /// The current level of detail.
     pub fn detail(&self) -> Detail {
         self.decoder.detail()
     }
@@ -309,8 +310,9 @@ impl RecordCodec for Codec {
         }
     }
 
-    /// Lengths are known from kinds alone, so nothing can be read after an event of an unknown one. After bytes that are missing,
-    /// events begin anew, as frames of streams do not cut them: with the first swap, since only that says whose they are.
+    /// Lengths follow from kinds alone, so nothing can be read after an event of unknown kind. After missing bytes, an event
+    /// begins, because frames of streams do not split events; rows begin with the first swap, since only a swap gives the
+    /// thread.
     fn resume(&self, state: &mut State, input: Input<'_>) -> Resume {
         if state.is_lost {
             return Resume::More { skip: input.bytes.len(), wants: 1 };
@@ -325,7 +327,7 @@ impl RecordCodec for Codec {
         }
     }
 
-    /// Headers of frames say what the first event in them depends on.
+    /// Takes the state that the first event of a frame depends on from the frame's header.
     fn rejoin(&self, state: &mut State, said: &[u8], n_records: u64) -> Option<Amount> {
         let Extension { records_before, state: said, .. } = Extension::read(said)?;
         let n_lost = records_before.checked_sub(n_records.saturating_add(state.n_lost));
@@ -435,7 +437,7 @@ impl Codec {
             let events = &input.bytes[..input.bytes.len().min(len)];
             if let Some(n) = nonsense::in_slots(events, &state.names, self.detail) {
                 state.events.names.truncate(n_names);
-                // Slots are where they should be if the next buffer is.
+                // The slots are taken to be aligned if the next buffer begins in its place.
                 let end = len + state.n_name_bytes;
                 if input.bytes.len() < end + dump::HEADER_BYTES && !input.is_last() {
                     return Step::More(end + dump::HEADER_BYTES);
@@ -463,7 +465,7 @@ impl Codec {
         step
     }
 
-    /// What stands between the events of two buffers: names, the head of the next one.
+    /// Handles the bytes between the events of two buffers: names, and the head of the next buffer.
     fn between(&self, state: &mut State, input: Input<'_>, out: &mut Fill) -> Step {
         let bytes = input.bytes;
         if let Some(cut) = &mut state.cut {
@@ -487,12 +489,12 @@ impl Codec {
             Err(Fault { what: Wrong::Truncated, .. }) if !input.is_last() => {
                 Step::More(dump::needed(bytes).unwrap_or(dump::HEADER_BYTES))
             }
-            // What could not be read says nothing of the trace: its names may be there.
+            // The rest could not be read, which says nothing about the trace: its names may be in it.
             Err(Fault { what: what @ Wrong::Truncated, .. }) if input.ending == Some(Ending::Unread) => {
                 Step::Rest(&rules::CUT, what.sentence())
             }
             Err(Fault { what: Wrong::Truncated, .. }) if bytes.len() > dump::HEADER_BYTES => {
-                // Its events are good as far as they reach; its names are missing.
+                // Its whole events are valid; its names are missing.
                 let n_whole = (bytes.len() - dump::HEADER_BYTES) / fixed::EVENT_BYTES;
                 let n_said = u64::from_le_bytes(*bytes.first_chunk().unwrap_or(&[0; 8]));
                 state.n_events = n_whole.min(usize::try_from(n_said).unwrap_or(usize::MAX));
@@ -501,7 +503,7 @@ impl Codec {
                 if state.n_events as u64 == n_said {
                     state.names.extend_from_slice(&bytes[n_used..]);
                 }
-                // What is lost stands after the events, so it is reported after them.
+                // The lost events come after the others, so they are reported after them.
                 state.cut = Some(Cut {
                     offset: out.offset() + n_used as u64,
                     n_bytes: (bytes.len() - n_used) as u64,
@@ -519,9 +521,8 @@ impl Codec {
         }
     }
 
-    /// Looks for events in buffers of the fixed encoding: the first begins here, or, where the head of one was wrong,
-    /// anywhere.
-    /// Only a swap says whose they are, unless all events so far are of one thread.
+    /// Searches for events in buffers of the fixed encoding. The first buffer begins here or, if the head of one was wrong,
+    /// anywhere. Only a swap gives the thread of events, unless all events so far belong to one thread.
     fn resume_fixed(&self, state: &mut State, input: Input<'_>) -> Resume {
         let (bytes, mut scratch) = (input.bytes, Batch::default());
         let mut at = 0;
@@ -532,7 +533,7 @@ impl Codec {
                 continue;
             }
             let buffer = match dump::Buffer::read(rest, 0) {
-                // After a buffer stands another one, or nothing.
+                // A buffer is followed by another buffer, or by the end.
                 Ok(buffer) if state.is_searching => {
                     let next = &rest[buffer.len()..];
                     if next.len() < dump::HEADER_BYTES && !input.is_last() {
@@ -577,7 +578,7 @@ impl Codec {
         Resume::More { skip: bytes.len(), wants: dump::HEADER_BYTES }
     }
 
-    /// Looks for a swap among events of the variable encoding, the first of which begins here.
+    /// Searches for a swap among events of the variable encoding; the first event begins here.
     fn resume_variable(&self, state: &mut State, input: Input<'_>) -> Resume {
         let (bytes, mut scratch) = (input.bytes, Batch::default());
         let mut at = 0;
@@ -659,7 +660,7 @@ impl Codec {
         }
     }
 
-    /// Takes an event into the batch, unless that has to end before it.
+    /// Adds an event to the batch, unless the batch has to end before it.
     fn take(&self, state: &mut State, event: Event, bytes: &[u8], n_names: usize, out: &mut Fill) -> Step {
         let thread = event.swap().or(state.thread).or(self.first_thread);
         let is_instr = matches!(&event, Event::Context(of) if of.kind == context::INSTRUCTION);
@@ -714,7 +715,7 @@ impl Codec {
         Step::Record(bytes.len())
     }
 
-    /// Looks at how a stream begins.
+    /// Checks the beginning of a stream.
     fn first(&self, event: &Event, thread: Option<u64>, out: &mut Fill) {
         let is_configured = matches!(event, Event::Config(_));
         if self.encoding == Encoding::Variable && !self.is_detail_said && !is_configured {
@@ -726,7 +727,7 @@ impl Codec {
     }
 }
 
-/// Adds what lenses show of an event.
+/// Adds the rows of lenses for an event.
 fn lenses(state: &mut State, event: &Event, out: &mut Fill) {
     let at = out.at();
     match event {
@@ -756,7 +757,7 @@ fn lenses(state: &mut State, event: &Event, out: &mut Fill) {
                     let instrs = &mut out.rows().instrs;
                     instrs.at.push(at);
                     instrs.pc.push(pc);
-                    // How long it is, no event says.
+                    // No event gives its length.
                     instrs.size.push(0);
                     instrs.flags.push(0);
                 }
@@ -765,7 +766,7 @@ fn lenses(state: &mut State, event: &Event, out: &mut Fill) {
                 let function = function(state, name, out);
                 if out.wants(Columns::CALLS) {
                     let calls = &mut out.rows().calls;
-                    // A call stands at the record that follows its values.
+                    // A call is placed at the record after its values.
                     calls.at.push(at + 1);
                     calls.function.push(function);
                     calls.edge.push(if kind == context::ENTER { CallEdge::Enter } else { CallEdge::Leave });
@@ -793,7 +794,7 @@ fn mark(event: &Event, value: u64, out: &mut Fill) {
     }
 }
 
-/// The number of a function: they are numbered as they come.
+/// The number of a function; functions are numbered in order of appearance.
 fn function(state: &mut State, name: crate::event::Name, out: &mut Fill) -> u64 {
     let name = state.events.name(name);
     if let Some(function) = state.functions.get(name) {

@@ -1,4 +1,4 @@
-//! One encoding into the other, refused where something would be lost.
+//! Converts between the two encodings; refuses events that would lose information.
 
 use crate::batch::Batch;
 use crate::detail::Detail;
@@ -8,12 +8,12 @@ use crate::fault::{Fault, Wrong};
 use crate::fixed::{self, Put};
 use crate::variable::{self, Dialect};
 
-/// A dump of the fixed encoding as a stored stream of the variable one, which begins with its level of detail.
+/// Converts a dump of the fixed encoding to a stored stream of the variable one, which begins with its level of detail.
 ///
 /// # Errors
-/// If the dump is wrong, or has an event for which the variable encoding has no room: sizes that are no power of two,
-/// operations without arguments, addresses of more than 56 bits, names that are empty or longer than 256 bytes. The offset is
-/// that of the batch in the dump.
+/// Returns an error if the dump is malformed, or has an event that the variable encoding cannot represent: sizes other than
+/// powers of two, operations without arguments, addresses of more than 56 bits, names that are empty or longer than 256
+/// bytes. The offset is that of the batch in the dump.
 pub fn to_variable(bytes: &[u8], detail: Detail) -> Result<Vec<u8>, Fault> {
     let mut reader = dump::Reader::new(bytes, detail);
     let mut batch = Batch::default();
@@ -29,11 +29,11 @@ pub fn to_variable(bytes: &[u8], detail: Detail) -> Result<Vec<u8>, Fault> {
     Ok(encoder.out)
 }
 
-/// A stream of the variable encoding as a dump of the fixed one, and the level of detail that it has to be read with.
+/// Converts a stream of the variable encoding to a dump of the fixed one. Also returns the level of detail for reading the dump.
 ///
 /// # Errors
-/// If the stream is wrong, or has something for which the fixed encoding has no room: ids, or a level of detail that changes
-/// after the first event.
+/// Returns an error if the stream is malformed, or has something that the fixed encoding cannot represent: ids, or a level
+/// of detail that changes after the first event.
 pub fn to_fixed(bytes: &[u8], detail: Detail, dialect: Dialect) -> Result<(Vec<u8>, Detail), Fault> {
     let mut decoder = variable::Decoder::new(detail, dialect);
     let (mut batch, mut out) = (Batch::default(), Vec::new());
@@ -62,7 +62,7 @@ pub fn to_fixed(bytes: &[u8], detail: Detail, dialect: Dialect) -> Result<(Vec<u
 fn put(encoder: &mut fixed::Encoder, event: &Event, batch: &Batch, out: &mut Vec<u8>) -> Result<(), Wrong> {
     if encoder.put(event, batch)? == Put::Full {
         dump::flush(encoder, out);
-        // An empty buffer has room for any event that an encoding has room for.
+        // An empty buffer has room for any event that the encoding can represent.
         encoder.put(event, batch)?;
     }
     Ok(())

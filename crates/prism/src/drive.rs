@@ -1,4 +1,4 @@
-//! Events of an opened stream, batch by batch, up to damage where that is to be refused.
+//! Reads the events of an opened stream, batch by batch, up to damage if that is to be refused.
 
 use crate::batch::Batch;
 use crate::codec::{Codec, Encoding, EventBytes, Rejoined};
@@ -15,30 +15,30 @@ use quipu_records::Records;
 use quipu_records::write::n_good;
 use quipu_source::Codec as Packing;
 
-/// What is read, and what becomes of damage.
+/// What to read, and how to treat damage.
 #[derive(Clone)]
 pub(crate) struct Job<'a> {
     pub(crate) opening: &'a OpenOptions,
     pub(crate) damaged: Damaged,
     pub(crate) strict: bool,
-    /// Where reading ends.
+    /// Part of the trace to read.
     pub(crate) window: Window,
-    /// Whether the bytes of events are wanted.
+    /// Whether to keep the bytes of events.
     pub(crate) keeps_bytes: bool,
 }
 
 impl<'a> Job<'a> {
-    /// All events of what a transform reads.
+    /// A job that reads all events that a transform asks for.
     pub(crate) fn of(job: &TransformJob<'a>) -> Job<'a> {
         let TransformJob { opening, damaged, strict, .. } = *job;
         Job { opening, damaged, strict, window: Window::All, keeps_bytes: false }
     }
 }
 
-/// Gives all batches to `take`, which returns how many events it has written so far.
+/// Passes all batches to `take`, which returns the number of events written so far.
 ///
 /// # Errors
-/// What reading and `take` say; damage that is to be refused.
+/// Returns errors of reading and of `take`, and damage that is to be refused.
 pub(crate) fn each_batch(
     trace: &PrismTrace,
     job: Job<'_>,
@@ -49,13 +49,13 @@ pub(crate) fn each_batch(
     let scan = Scan { batch_records: 4096, ahead: true, window: job.window.clone(), ..Scan::new(ShardId(0)) };
     let mut reader = Records::new(codec, trace.container(), &scan)?;
     let mut intake = Intake::new(job.damaged).strict(job.strict);
-    // Frames have checksums of their own, and plain files none.
+    // Frames have checksums of their own; plain files have none.
     let is_vouched = trace.container().codec() == Packing::Plain;
     let so_far = |n| if is_vouched { SoFar::vouched(n) } else { SoFar::unvouched(n) };
     let threads = &job.opening.threads;
     let (mut packed_bytes, mut n_written, mut latest) = (0, 0, None);
     let mut n_rejoined = 0;
-    // What opening has found is no damage.
+    // Findings from opening the trace are not damage.
     intake.take(&mut trace.meta().findings.clone(), so_far(0))?;
     loop {
         let (mut findings, span) = match reader.read() {
@@ -70,7 +70,7 @@ pub(crate) fn each_batch(
         let state = reader.state();
         let (n, Rejoined { here, before }) = state.rejoined();
         if n != n_rejoined && span.records > 0 {
-            // What events say of those after them is lost with a frame, too.
+            // A lost frame also loses the state that its events set for later ones.
             n_rejoined = n;
             let is_wanted = threads.is_empty() || threads.contains(&span.thread);
             let here = Here { thread: here.thread.filter(|_| is_wanted), ..here };
@@ -83,7 +83,7 @@ pub(crate) fn each_batch(
             latest = state.events().thread;
             n_written = take(state.events(), state.bytes())?;
         } else if span.records > 0 {
-            // Which fields events have concerns all threads.
+            // Configurations concern all threads.
             let Batch { first, events, .. } = state.events();
             let (mut configs, mut bytes) = (Vec::new(), EventBytes::default());
             for (index, event) in events.iter().enumerate().filter(|(_, of)| matches!(of, Event::Config(_))) {
@@ -109,7 +109,7 @@ pub(crate) fn each_batch(
     Ok(intake.finish())
 }
 
-/// Events that say what holds before a batch, its thread and its fields; other fields held before what was lost.
+/// Events that restore the state before a batch: its thread, and its fields if they differ from those before the lost frame.
 #[cold]
 fn bridge(codec: &Codec, here: Here, before: Detail, next: &Batch) -> (Batch, EventBytes) {
     let mut batch = Batch { thread: here.thread, first: next.first, ..Batch::default() };
@@ -123,7 +123,7 @@ fn bridge(codec: &Codec, here: Here, before: Detail, next: &Batch) -> (Batch, Ev
     let mut bytes = EventBytes::default();
     let none = Batch::default();
     for event in &batch.events {
-        // Both have room for these events, which have no names.
+        // Both encodings can represent these events, which have no names.
         match codec.encoding {
             Encoding::Fixed => {
                 let mut encoder = fixed::Encoder::new(codec.detail);
@@ -140,7 +140,7 @@ fn bridge(codec: &Codec, here: Here, before: Detail, next: &Batch) -> (Batch, Ev
     (batch, bytes)
 }
 
-/// The error for an event for which there is no room.
+/// The error for an event that cannot be represented.
 #[cold]
 pub(crate) fn refused(what: Wrong, batch: &Batch, index: usize) -> Error {
     let place = Place { record: Some(batch.at(index).ordinal), ..Place::default() };

@@ -1,6 +1,6 @@
-//! Dumps of the buffers of the fixed encoding: what the shared memory held, one buffer after the other.
+//! Dumps of the buffers of the fixed encoding: the contents of shared memory, one buffer after the other.
 //!
-//! A buffer is two words (how many events, how many bytes of names), the events, the names. Copying a buffer keeps all bytes.
+//! A buffer is two words (number of events, bytes of names), the events, the names. Copying a buffer keeps all bytes.
 
 use crate::batch::Batch;
 use crate::detail::Detail;
@@ -10,10 +10,10 @@ use crate::fixed::{Decoder, EVENT_BYTES, Encoder, MEMORY, NAME_BYTES, SLOTS, SYN
 /// Bytes before the events of a buffer.
 pub const HEADER_BYTES: usize = 16;
 
-/// The most bytes that a buffer has.
+/// Maximum size of a buffer in bytes.
 pub(crate) const MAX_BYTES: usize = HEADER_BYTES + SLOTS * EVENT_BYTES + NAME_BYTES;
 
-/// How many bytes the buffer at the beginning of `bytes` has, as far as it says; none before its head is there.
+/// Size in bytes of the buffer at the beginning of `bytes`, limited to the maximum; `None` if its head is incomplete.
 pub(crate) fn needed(bytes: &[u8]) -> Option<usize> {
     let word = |at: usize| {
         let word = bytes.get(at..at + 8).and_then(|word| word.try_into().ok());
@@ -23,7 +23,7 @@ pub(crate) fn needed(bytes: &[u8]) -> Option<usize> {
     Some(HEADER_BYTES + count as usize * EVENT_BYTES + used as usize) // Both are small.
 }
 
-/// Whether a buffer with events may begin here, or the dump ends. Zeros are none: they stand among events, too.
+/// Whether a buffer with events may begin here, or the dump ends. Zeros are rejected, because they also occur among events.
 pub(crate) fn may_begin(bytes: &[u8]) -> bool {
     let Some((head, rest)) = bytes.split_at_checked(HEADER_BYTES) else { return bytes.is_empty() };
     let word = |at: usize| head[at..].first_chunk().map_or(u64::MAX, |word| u64::from_le_bytes(*word));
@@ -34,17 +34,17 @@ pub(crate) fn may_begin(bytes: &[u8]) -> bool {
 /// A buffer of a dump.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Buffer<'a> {
-    /// The events, with all their bytes.
+    /// The events, [`EVENT_BYTES`] each, unused bytes included.
     pub events: &'a [u8],
-    /// The names that they point into.
+    /// The names to which the events refer.
     pub names: &'a [u8],
 }
 
 impl<'a> Buffer<'a> {
-    /// The buffer at the beginning of `bytes`; `offset` is where they begin.
+    /// Reads the buffer at the beginning of `bytes`, which are at `offset` in the dump.
     ///
     /// # Errors
-    /// If it announces more than it has room for, or the bytes end within it.
+    /// Returns an error if it announces more than a buffer has room for, or the bytes end within it.
     pub fn read(bytes: &'a [u8], offset: u64) -> Result<Buffer<'a>, Fault> {
         let fault = |what| Fault { offset, what };
         let word = |at: usize| {
@@ -67,19 +67,19 @@ impl<'a> Buffer<'a> {
         })
     }
 
-    /// Bytes of the buffer in a dump.
+    /// Size of the buffer in a dump, in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         HEADER_BYTES + self.events.len() + self.names.len()
     }
 
-    /// Whether there is no event.
+    /// Whether the buffer has no events.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
 
-    /// Writes the buffer, byte for byte as it was read.
+    /// Writes the buffer exactly as it was read.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&((self.events.len() / EVENT_BYTES) as u64).to_le_bytes());
         out.extend_from_slice(&(self.names.len() as u64).to_le_bytes());
@@ -99,29 +99,30 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads `bytes`, whose front end fills these fields.
+    /// Reads `bytes`, written by a front end that fills these fields.
     #[must_use]
     pub fn new(bytes: &'a [u8], detail: Detail) -> Reader<'a> {
         let buffer = Buffer { events: &[], names: &[] };
         Reader { bytes, buffer, decoder: Decoder::new(detail), offset: 0, buffers: 0 }
     }
 
-    /// How many buffers began so far.
+    /// Number of buffers begun so far.
     #[must_use]
     pub fn buffers(&self) -> u64 {
         self.buffers
     }
 
-    /// Where the next event or buffer begins.
+    /// Offset of the next event or buffer.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.decoder.offset()
     }
 
-    /// Fills the batch; says whether there was anything.
+    /// Fills the batch; returns whether there were events.
     ///
     /// # Errors
-    /// If the next event or buffer is wrong. A wrong event is passed over by the next call, a wrong buffer ends the dump.
+    /// Returns an error if the next event or buffer is malformed. The next call skips a malformed event; a malformed buffer
+    /// ends the dump.
     pub fn read(&mut self, batch: &mut Batch) -> Result<bool, Fault> {
         while self.buffer.events.is_empty() {
             self.decoder.skip(self.buffer.names.len() as u64);
@@ -156,7 +157,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Adds what an encoder holds as a buffer.
+/// Appends the events of an encoder as a buffer, and clears the encoder.
 pub fn flush(encoder: &mut Encoder, out: &mut Vec<u8>) {
     Buffer { events: &encoder.events, names: &encoder.names }.write(out);
     encoder.clear();

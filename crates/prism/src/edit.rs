@@ -1,7 +1,7 @@
-//! `trim`, `filter` and `split`: parts of the events, with the bytes that they have.
+//! `trim`, `filter` and `split`: write parts of the events with their original bytes.
 //!
-//! What events mean depends on what stands before them: which thread they belong to, and which fields they have. A part says
-//! both first.
+//! Events depend on state set by earlier ones: the thread they belong to, and the fields they have. A part begins with
+//! events that set both.
 
 use crate::batch::Batch;
 use crate::codec::{Codec, Encoding, EventBytes};
@@ -58,15 +58,15 @@ const ADDR: OptionSpec = OptionSpec::new(
 .listed()
 .group(LEFT_OUT);
 
-/// Files of threads that are written side by side; more threads take further passes over the events.
+/// Number of files of threads written at a time; more threads need further passes over the events.
 const FILES_AT_ONCE: usize = 64;
 
-/// The fields that hold where an event stands, and whether any stood before it that has fields.
+/// The fields in effect at an event, and whether earlier events set or used them.
 #[derive(Clone, Copy, Debug)]
 struct Now {
     detail: Detail,
     has_begun: bool,
-    /// Whether fields changed after the first event that is no configuration.
+    /// Whether fields changed after the first event other than a configuration.
     has_changed: bool,
 }
 
@@ -86,7 +86,7 @@ impl Now {
     }
 }
 
-/// A file that begins with the first event that it gets.
+/// A file that is created when it gets its first event.
 struct Lazy<'j> {
     target: Target<'j>,
     codec: Codec,
@@ -102,7 +102,7 @@ impl<'j> Lazy<'j> {
         self.file.as_ref().map_or(0, EventFile::n_events)
     }
 
-    /// The file, which says first what events that are left out would have said: their fields and thread.
+    /// The file. When it is created, writes the thread and fields that the left-out events have set.
     fn begun(&mut self, now: &Now, thread: Option<u64>, next: &Event) -> Result<&mut EventFile> {
         match &mut self.file {
             Some(file) => Ok(file),
@@ -190,7 +190,7 @@ impl Transform for Trim {
     }
 }
 
-/// `filter`: all events but those of some types.
+/// `filter`: all events except those of some types.
 #[derive(Debug)]
 pub(crate) struct Filter;
 
@@ -213,7 +213,7 @@ impl Transform for Filter {
             return Err(Error::usage("nothing is left out").hint("say --drop or --addr"));
         }
         let is_kept = |event: &Event| match event {
-            // What the others mean depends on these.
+            // The other events depend on these.
             Event::Config(_) => true,
             event if event.swap().is_some() => true,
             event if dropped.contains(&code_of(event)) => false,
@@ -240,7 +240,7 @@ impl Transform for Filter {
     }
 }
 
-/// The types of `--drop`.
+/// The event types named by `--drop`.
 fn dropped(options: &Options) -> Result<FxHashSet<u16>> {
     let mut all = FxHashSet::default();
     for word in options.texts(&DROP) {
@@ -289,7 +289,7 @@ impl Transform for Split {
         let (fresh, folder) = Fresh::folder(job.output, Replace::from(job.replace), &is_of_split)?;
         let mut done = FxHashSet::default();
         let mut n_events = 0;
-        // Each file says which turns the whole trace has, so these are known before the first file ends.
+        // Each file has a summary of the turns of the whole trace, which is computed before the first file ends.
         let whole = whole_of(&trace, job, progress)?;
         let reading = loop {
             let mut pass = Pass::new(job, (&folder, &whole), *trace.codec(), &done);
@@ -320,21 +320,21 @@ impl Transform for Split {
     }
 }
 
-/// True for the files that `split` writes.
+/// Whether a file has a name that `split` writes.
 fn is_of_split(file: &Path) -> bool {
     let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     name.strip_prefix("thread-").is_some_and(|rest| rest.ends_with(".prism"))
 }
 
-/// Where turns of threads begin.
+/// Finds the beginnings of threads' turns.
 #[derive(Default)]
 struct Turns {
     current: Option<u64>,
 }
 
 impl Turns {
-    /// Whether a batch begins a turn, and whose it is. None of configurations before the first thread that was chosen: the
-    /// files say what comes of them.
+    /// The thread of a batch, and whether the batch begins a turn. `None` for configurations before the first selected
+    /// thread; the files account for these themselves.
     fn begins(&mut self, batch: &Batch) -> Option<(u64, bool)> {
         let is_config = |event: &Event| matches!(event, Event::Config(_));
         if self.current.is_none() && batch.thread.is_none() && batch.events.iter().all(is_config) {
@@ -347,7 +347,7 @@ impl Turns {
     }
 }
 
-/// What turns a trace has.
+/// Summarizes the turns of a trace.
 fn whole_of(trace: &PrismTrace, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Whole> {
     let (mut whole, mut turns, mut latest) = (Whole::default(), Turns::default(), (0, Turn::default()));
     let mut n_events = 0;
@@ -376,15 +376,15 @@ fn whole_of(trace: &PrismTrace, job: &TransformJob<'_>, progress: &dyn Progress)
 struct Pass<'p> {
     job: &'p TransformJob<'p>,
     folder: &'p Folder,
-    /// What each file says of all.
+    /// The summary of all turns, for every file.
     whole: &'p Whole,
     codec: Codec,
-    /// Threads that have their files.
+    /// Threads whose files are finished.
     done: &'p FxHashSet<u64>,
     files: FxHashMap<u64, EventFile>,
     turns: Turns,
     now: Now,
-    /// The current thread, if it is one of this pass.
+    /// The current thread, if its file is written in this pass.
     open: Option<u64>,
     ordinal: u64,
     n_events: u64,
@@ -451,7 +451,7 @@ impl<'p> Pass<'p> {
             self.files.insert(thread, file);
         }
         let Some(file) = self.files.get_mut(&thread) else { return Ok(()) };
-        // What other threads configured, the file has to say itself.
+        // Configurations made by other threads have to be repeated in this thread's file.
         let configs = match self.codec.encoding == Encoding::Variable && self.now.has_changed {
             true => self.now.detail.events().map(Event::Config).to_vec(),
             false => Vec::new(),
@@ -472,7 +472,7 @@ impl<'p> Pass<'p> {
             is_plain: false,
             name: &name,
         };
-        // The first events may say their fields themselves.
+        // The first events may configure the fields themselves.
         let is_said = self.codec.is_configured && !self.now.has_begun && self.now.detail == Detail::NONE;
         let mut file = EventFile::create(target, self.codec.encoding, self.now.detail, is_said)?;
         file.set_dialect(self.codec.dialect);

@@ -1,50 +1,50 @@
-//! What can be wrong with a stream, and why a run ends.
+//! Faults of a stream, and the reasons for which a run ends.
 
 pub use quipu_hooks::{Error, Result};
 use quipu_model::ErrorKind;
 use std::fmt;
 
-/// What is wrong, and where.
+/// A fault and its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// The first byte of the event, counted from the beginning of the stream.
+    /// Offset of the first byte of the event in the stream.
     pub offset: u64,
-    /// What is wrong there.
+    /// The fault.
     pub what: Wrong,
 }
 
-/// What is wrong with an event or a buffer.
+/// A fault of an event or a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Wrong {
     /// The bytes end within an event or buffer.
     Truncated,
-    /// A kind of the variable encoding whose length is unknown.
+    /// A kind of the variable encoding, with unknown length.
     UnknownKind(u8),
-    /// A type of context whose length is unknown.
+    /// A type of context, with unknown length.
     UnknownContext(u8),
     /// A configuration event for a kind that does not exist.
     UnknownConfig(u8),
-    /// A buffer announces more events than it has room for.
+    /// A buffer that announces more events than it has room for.
     TooManyEvents(u64),
-    /// A buffer announces more bytes of names than it has room for.
+    /// A buffer that announces more bytes of names than it has room for.
     TooManyNames(u64),
-    /// A name reaches beyond its buffer.
+    /// A name that reaches beyond its buffer.
     NameBeyond {
-        /// Where it begins.
+        /// Index of its first byte.
         index: u32,
-        /// How long it is, with the byte that ends it.
+        /// Its length, with the terminating zero.
         len: u32,
-        /// How many bytes the buffer has.
+        /// Bytes of names in the buffer.
         used: u32,
     },
-    /// A name without the zero that ends it.
+    /// A name without its terminating zero.
     NameOpen,
-    /// An event has what an encoding or level of detail has no room for.
+    /// An event with something that the encoding or the level of detail cannot represent.
     NoRoom(&'static str),
-    /// A size that the variable encoding has no room for.
+    /// A size that the variable encoding cannot represent.
     NoSize(u16),
-    /// A level of detail asks for what an event has not.
+    /// An event lacks a field that the level of detail requires.
     Missing(&'static str),
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for Fault {
 }
 
 impl Wrong {
-    /// What is wrong, in words.
+    /// The fault as text.
     #[cold]
     pub(crate) fn sentence(self) -> String {
         self.to_string()
@@ -111,12 +111,12 @@ impl From<crate::delivery::Fault> for Error {
     }
 }
 
-/// An error of a file, as those who write files say it.
+/// Converts an error of writing a file.
 pub(crate) fn of_file(error: quipu_model::Error) -> Error {
     Error::other(error)
 }
 
-/// An error of a run, as verbs say it.
+/// Converts an error of a run to the model's error, for verbs.
 pub(crate) fn said(error: Error) -> quipu_model::Error {
     let error = match error {
         Error::Stop(message) => return quipu_model::Error::unsupported(message),

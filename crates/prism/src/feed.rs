@@ -1,6 +1,7 @@
-//! Events of any trace for hooks of a program that uses this crate, without files and without libraries that are loaded.
+//! Feeds events of any trace to the hooks of a program that uses this crate, without files and loaded libraries.
 //!
-//! Events of an opened stream come as they are ([`events`]); those of other formats are made by the front end ([`ToSink`]).
+//! Events of an opened stream are passed on unchanged ([`events`]); for other formats, the front end makes events of records
+//! ([`ToSink`]).
 
 use crate::drive::{Job, each_batch};
 use crate::fault::said;
@@ -16,10 +17,10 @@ use quipu_source::Source;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Gives all events of a stream to a sink that was started. Damage is passed over.
+/// Passes all events of a stream to a sink that has been started. Damaged parts are skipped.
 ///
 /// # Errors
-/// What opening and reading say, and what the sink says.
+/// Returns errors of opening and reading, and of the sink.
 pub fn events(
     source: &Source,
     opening: &OpenOptions,
@@ -38,7 +39,7 @@ pub fn events(
     .map_err(|error| error.in_file(source.name()))
 }
 
-/// Makes events of records, for a sink that was started.
+/// Makes events from records, for a sink that has been started.
 #[derive(Debug)]
 pub struct ToSink<S> {
     sink: Arc<Mutex<S>>,
@@ -46,7 +47,7 @@ pub struct ToSink<S> {
 }
 
 impl<S> ToSink<S> {
-    /// For this sink.
+    /// Feeds this sink.
     pub fn new(sink: Arc<Mutex<S>>) -> ToSink<S> {
         ToSink { sink, has_begun: AtomicBool::new(false) }
     }
@@ -61,7 +62,7 @@ impl<S: Sink + Send + 'static> RecordWriter for ToSink<S> {
     }
 
     fn begin(&self, job: &RecordJob<'_>) -> Result<Box<dyn RecordSink>> {
-        // What a sink has taken cannot be taken back.
+        // Events that the sink has taken cannot be taken back.
         if self.has_begun.swap(true, Ordering::Relaxed) {
             let what = "events have proved damaged after they were handed out: read again, they are left out";
             return Err(Error::new(ErrorKind::Damaged, what));
@@ -71,7 +72,7 @@ impl<S: Sink + Send + 'static> RecordWriter for ToSink<S> {
     }
 }
 
-/// Events on their way.
+/// A feed in progress.
 struct Feeding<S> {
     front: Front,
     sink: Arc<Mutex<S>>,

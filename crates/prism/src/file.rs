@@ -1,7 +1,7 @@
-//! Files of events: streams that describe themselves, or plain bytes.
+//! Files of events: self-describing streams, or plain bytes.
 //!
-//! The frames of a stream end between buffers of the fixed encoding and between events of the variable one. Nothing but events
-//! goes into the name that the stream has for itself, so that the same events give the same file.
+//! A frame of a stream ends between buffers of the fixed encoding, or between events of the variable one. The stream's UUID
+//! depends on the events alone, so the same events always give the same file.
 
 use crate::batch::Batch;
 use crate::codec::{Encoding, EventBytes};
@@ -29,38 +29,38 @@ use std::hash::Hasher;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Bytes of events in a frame: as many are lost with one damaged byte.
+/// Bytes of events per frame; one damaged byte loses this many.
 const FRAME_BYTES: usize = 64 << 10;
-/// How hard payloads of streams are packed.
+/// Compression level of payloads in streams.
 const LEVEL: u32 = 3;
-/// What the settings begin with that say how the bytes of a stream read, where nothing in them shows it.
+/// Prefix of the settings needed to read the bytes of a stream, where the bytes do not show it.
 const READING_SETTING: &str = "quipu.reading.";
 
-/// Where a file goes, and how it is packed.
+/// The destination of a file, and its compression.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target<'a> {
     pub(crate) path: &'a Path,
     pub(crate) replace: bool,
     pub(crate) container: Option<&'a str>,
     pub(crate) level: Option<u32>,
-    /// Events alone, without a stream around them.
+    /// Whether to write events alone, without a stream around them.
     pub(crate) is_plain: bool,
-    /// What the stream in the file is called.
+    /// Name of the stream in the file.
     pub(crate) name: &'a str,
 }
 
 impl<'a> Target<'a> {
-    /// What a transform writes.
+    /// The output of a transform.
     pub(crate) fn of(job: &TransformJob<'a>, is_plain: bool) -> Target<'a> {
         let TransformJob { output, replace, container, level, .. } = *job;
         Target { path: output, replace, container, level, is_plain, name: EVENTS }
     }
 }
 
-/// What the stream of a file of all threads is called.
+/// Name of the stream in a file of all threads.
 pub(crate) const EVENTS: &str = "events";
 
-/// A file in the making.
+/// A file that is being written.
 pub(crate) struct EventFile {
     out: Out,
     encoding: Encoding,
@@ -69,34 +69,34 @@ pub(crate) struct EventFile {
     variable: variable::Encoder,
     /// Whole buffers of the fixed encoding.
     buffers: Vec<u8>,
-    /// How sizes of accesses read.
+    /// How sizes of accesses are encoded.
     dialect: Dialect,
-    /// What the next event depends on; the same where the frame in the making begins, and, of the fixed encoding, after its last
-    /// whole buffer.
+    /// The state before the next event; `begun`: at the beginning of the current frame; `gathered`: after the last whole
+    /// buffer (fixed encoding only).
     here: Here,
     begun: Here,
     gathered: Here,
-    /// Events in the frame in the making.
+    /// Number of events in the current frame.
     n_gathered: u32,
     n_events: u64,
-    /// Events in what is written, with those that say what fields the others have.
+    /// Number of events written, including the configurations at the beginning.
     n_written: u64,
     n_bytes: u64,
-    /// Of a file of one thread: its turns.
+    /// For a file of one thread: its turns.
     turns: Option<TurnLog>,
-    /// Settings that stand before the next frame.
+    /// Settings to write before the next frame.
     said: Vec<(String, String)>,
 }
 
 /// Turns of a thread.
 #[derive(Default)]
 struct TurnLog {
-    /// Those in the frame in the making, but for the last one while it lasts.
+    /// Ended turns in the current frame.
     closed: Vec<Turn>,
     open: Option<OpenTurn>,
-    /// Bytes and events before the first in the frame, with what only the file needs.
+    /// For the first turn in the frame: bytes and events of the file before it, including repeated configurations.
     first: Option<(u64, u64)>,
-    /// Frames whose turns were said.
+    /// Number of frames whose turns have been written as settings.
     n_said: usize,
 }
 
@@ -104,13 +104,13 @@ struct TurnLog {
 struct OpenTurn {
     ordinal: u64,
     extra: u64,
-    /// Bytes and events before it in the frame in the making.
+    /// Bytes and events before it in the current frame.
     begin: usize,
     n_before: u32,
 }
 
 impl TurnLog {
-    /// Adds what the turn has in a frame of as many bytes and events.
+    /// Adds the part of the turn that is in the current frame, which has `len` bytes and `n` events.
     fn close(&mut self, len: usize, n: u32) {
         let Some(OpenTurn { ordinal, extra, begin, n_before }) = &self.open else { return };
         let n_events = u64::from(n - n_before);
@@ -120,7 +120,8 @@ impl TurnLog {
         }
     }
 
-    /// What is said of the turns of a frame that ends here, if it has any. One that has not ended continues in the next.
+    /// The setting with the turns of a frame that ends here, if it has any. A turn that has not ended continues in the next
+    /// frame.
     fn end_frame(&mut self, (len, n): (usize, u32), at: (u64, u64)) -> Option<(String, String)> {
         self.close(len, n);
         let first = self.first.take();
@@ -139,7 +140,7 @@ impl TurnLog {
 
 enum Out {
     Plain(Box<RecordFile>),
-    /// A stream that begins with its first frame.
+    /// A stream, which is created with its first frame.
     Stream {
         path: PathBuf,
         name: String,
@@ -156,10 +157,11 @@ struct Begun {
 }
 
 impl EventFile {
-    /// Begins a file of events that have these fields at first. `is_said` if the events say so themselves.
+    /// Creates a file of events that have these fields at the beginning. `is_said` means that the events configure the
+    /// fields themselves.
     ///
     /// # Errors
-    /// `Usage` for a container or level that there is not, or if something of that name must stay.
+    /// `Usage` if the container or level does not exist, or a file of this name must not be replaced.
     pub(crate) fn create(
         target: Target<'_>,
         encoding: Encoding,
@@ -192,7 +194,7 @@ impl EventFile {
             here: Here::default(),
             begun: Here::default(),
             gathered: Here::default(),
-            // The variable encoding begins with the three that say what fields there are.
+            // The variable encoding begins with three configurations, which set the fields.
             n_gathered: match encoding {
                 Encoding::Variable if !is_said => detail.events().len() as u32,
                 _ => 0,
@@ -207,13 +209,13 @@ impl EventFile {
         })
     }
 
-    /// Changes the fields of all events of the fixed encoding, before the first is put.
+    /// Changes the fields of all events of the fixed encoding. Only allowed before the first event.
     pub(crate) fn set_detail(&mut self, detail: Detail) {
         self.detail = detail;
         self.fixed = fixed::Encoder::new(detail);
     }
 
-    /// How many events were put so far.
+    /// Number of events so far.
     pub(crate) fn n_events(&self) -> u64 {
         self.n_events
     }
@@ -221,14 +223,14 @@ impl EventFile {
     /// Adds the event at an index of a batch.
     ///
     /// # Errors
-    /// `Unsupported` if the encoding has no room for it; `Io` if it cannot be written.
+    /// `Unsupported` if the encoding cannot represent it; `Io` if it cannot be written.
     pub(crate) fn put(&mut self, batch: &Batch, index: usize) -> Result<()> {
         let event = &batch.events[index];
         match self.encoding {
             Encoding::Fixed => {
                 if self.fixed.put(event, batch).map_err(|what| refused(what, batch, index))? == Put::Full {
                     self.flush_buffer()?;
-                    // An empty buffer has room for any event that the encoding has room for.
+                    // An empty buffer has room for any event that the encoding can represent.
                     self.fixed.put(event, batch).map_err(|what| refused(what, batch, index))?;
                 }
                 self.here.pass(event);
@@ -246,17 +248,17 @@ impl EventFile {
         Ok(())
     }
 
-    /// Says how sizes of accesses read in the events that will be [copied](EventFile::copy).
+    /// Sets how sizes of accesses are encoded in the events to be [copied](EventFile::copy).
     pub(crate) fn set_dialect(&mut self, dialect: Dialect) {
         self.dialect = dialect;
     }
 
-    /// Bytes of events so far, of the fixed encoding after the last whole buffer.
+    /// Bytes of events so far; for the fixed encoding, up to the last whole buffer.
     pub(crate) fn position(&self) -> u64 {
         self.n_bytes + self.gathered_len() as u64
     }
 
-    /// Adds the event at an index of a batch as its bytes are, which have the encoding of the file.
+    /// Adds the event at an index of a batch with its original bytes, which have to be in the encoding of the file.
     ///
     /// # Errors
     /// `Io` if it cannot be written.
@@ -273,7 +275,7 @@ impl EventFile {
                 };
                 if put(&mut self.fixed)? == Put::Full {
                     self.flush_buffer()?;
-                    // An empty buffer has room for any event that a buffer had room for.
+                    // An empty buffer has room for any event that fits into a buffer.
                     put(&mut self.fixed)?;
                 }
                 self.here.pass(event);
@@ -291,23 +293,23 @@ impl EventFile {
         Ok(())
     }
 
-    /// Adds a setting that says how the bytes of the stream read. It stands before the next frame.
+    /// Adds a setting about reading the bytes of the stream. It is written before the next frame.
     pub(crate) fn say(&mut self, name: &str, value: String) {
         self.said.push((format!("{READING_SETTING}{name}"), value));
     }
 
-    /// Makes it the file of a thread that takes turns. Those of each frame are said before it.
+    /// Makes this the file of one thread. The turns in each frame are written before the frame.
     pub(crate) fn take_turns(&mut self) {
         self.turns = Some(TurnLog::default());
     }
 
-    /// Begins a turn whose first event has this position among those of all threads. Configurations of other threads, which only
-    /// this file needs, come before it.
+    /// Begins a turn; `ordinal` is the position of its first event among the events of all threads. `configs` are
+    /// configurations by other threads, which only this file needs; they are written before the turn.
     ///
     /// # Errors
     /// `Io` if it cannot be written.
     pub(crate) fn begin_turn(&mut self, ordinal: u64, configs: &[Event]) -> Result<()> {
-        // They stand in one frame with the first event.
+        // They have to be in the same frame as the first event.
         let room = (configs.len() + 1) * variable::MAX_EVENT_BYTES;
         if !configs.is_empty() && self.variable.out.len() + room > FRAME_BYTES {
             self.frame()?;
@@ -340,7 +342,7 @@ impl EventFile {
         Ok(())
     }
 
-    /// Bytes of the frame in the making.
+    /// Bytes in the current frame.
     fn gathered_len(&self) -> usize {
         match self.encoding {
             Encoding::Fixed => self.buffers.len(),
@@ -348,7 +350,7 @@ impl EventFile {
         }
     }
 
-    /// Adds a whole buffer of the fixed encoding as it is.
+    /// Adds a whole buffer of the fixed encoding unchanged.
     ///
     /// # Errors
     /// `Io` if it cannot be written.
@@ -365,7 +367,7 @@ impl EventFile {
         Ok(())
     }
 
-    /// Ends the buffer of the fixed encoding that is being filled.
+    /// Ends the current buffer of the fixed encoding.
     ///
     /// # Errors
     /// `Io` if it cannot be written.
@@ -374,14 +376,14 @@ impl EventFile {
             return Ok(());
         }
         let mut buffer = Vec::new();
-        self.n_gathered += (self.fixed.events.len() / EVENT_BYTES) as u32; // As above.
+        self.n_gathered += (self.fixed.events.len() / EVENT_BYTES) as u32; // At most the slots of a buffer.
         dump::flush(&mut self.fixed, &mut buffer);
         self.gathered = self.here;
         self.buffers.append(&mut buffer);
         if self.buffers.len() + dump::MAX_BYTES > FRAME_BYTES { self.frame() } else { Ok(()) }
     }
 
-    /// Writes what was gathered.
+    /// Writes the current frame.
     fn frame(&mut self) -> Result<()> {
         let (next, detail) = match self.encoding {
             Encoding::Fixed => (self.gathered, self.detail),
@@ -435,16 +437,17 @@ impl EventFile {
         Ok(())
     }
 
-    /// Ends the file and gives it its name.
+    /// Completes the file and gives it its name.
     ///
     /// # Errors
-    /// `Io` if that fails; then there is no file.
+    /// `Io` if that fails; the file does not exist then.
     pub(crate) fn finish(mut self) -> Result<Vec<Fact>> {
         match self.encoding {
             Encoding::Fixed => self.flush_buffer()?,
             Encoding::Variable => self.variable.end(),
         }
-        // A frame without events would only be one more to be damaged; a stream without any begins with it.
+        // A frame without events would only add a frame that can be damaged, so it is written only if the stream has no
+        // frame yet.
         let is_begun = matches!(&self.out, Out::Stream { begun: Some(_), .. });
         if self.position() > self.n_bytes || !is_begun {
             self.frame()?;
@@ -478,14 +481,14 @@ impl EventFile {
     }
 }
 
-/// How the events of a stream read.
+/// How the events of a stream are encoded.
 struct Reads {
     encoding: Encoding,
     detail: Detail,
     dialect: Dialect,
 }
 
-/// Begins a stream.
+/// Creates a stream.
 fn begin(path: &Path, name: &str, replace: Replace, level: i32, how: Reads, first: &[u8]) -> Result<Begun> {
     let (fresh, file) = Fresh::file(path, replace)?;
     let failed = |cause| cannot("write", path, cause);
@@ -498,7 +501,7 @@ fn begin(path: &Path, name: &str, replace: Replace, level: i32, how: Reads, firs
     let mut uuid = [0; 16];
     uuid[..8].copy_from_slice(&half(1));
     uuid[8..].copy_from_slice(&half(2));
-    // A UUID of a kind that anybody may make (version 8).
+    // A UUID of version 8, whose contents are free.
     uuid[6] = uuid[6] & 0x0F | 0x80;
     uuid[8] = uuid[8] & 0x3F | 0x80;
     let program = Some("quipu".to_owned());
@@ -527,10 +530,10 @@ fn begin(path: &Path, name: &str, replace: Replace, level: i32, how: Reads, firs
     Ok(Begun { fresh, writer, stream })
 }
 
-/// Copies the events of a batch that `takes` chooses, whose bytes have the encoding of the file.
+/// Copies the events of a batch that `takes` selects; their bytes have to be in the encoding of the file.
 ///
 /// # Errors
-/// As [`EventFile::copy`].
+/// Returns the same errors as [`EventFile::copy`].
 pub(crate) fn copy_batch(
     file: &mut EventFile,
     batch: &Batch,
@@ -545,11 +548,11 @@ pub(crate) fn copy_batch(
     Ok(())
 }
 
-/// Puts the events of a batch that `takes` chooses. Configuration events before all others say which fields those of the fixed
-/// encoding have.
+/// Adds the events of a batch that `takes` selects. For the fixed encoding, configuration events before all others set the
+/// fields.
 ///
 /// # Errors
-/// As [`EventFile::put`].
+/// Returns the same errors as [`EventFile::put`].
 pub(crate) fn put_batch(
     file: &mut EventFile,
     batch: &Batch,

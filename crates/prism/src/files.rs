@@ -1,4 +1,4 @@
-//! Files that back ends write: each appears when it is complete.
+//! Files written by back ends: each appears when it is complete.
 
 use crate::fault::{Result, of_file};
 use quipu_model::fresh::{Folder, Fresh, Replace, cannot};
@@ -6,35 +6,35 @@ use quipu_source::OutputFile;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
-/// Where the files of a back end go.
+/// The destination of a back end's files.
 #[derive(Clone, Debug)]
 pub struct Files(Where);
 
 #[derive(Clone, Debug)]
 enum Where {
-    /// Into a folder that appears when all of it is complete.
+    /// A new folder, which appears when all of it is complete.
     Whole(Folder),
-    /// Into a folder that exists; each replaces one of its name.
+    /// An existing folder; each file replaces one of the same name.
     Each(PathBuf),
 }
 
 impl Files {
-    /// Files of a folder that is in the making.
+    /// Files in a folder that is being written.
     #[must_use]
     pub fn whole(folder: Folder) -> Files {
         Files(Where::Whole(folder))
     }
 
-    /// Files in a folder that exists, as Prism's back ends write them: each replaces one of its name.
+    /// Files in an existing folder, as Prism's back ends write them: each replaces one of the same name.
     #[must_use]
     pub fn each(folder: impl Into<PathBuf>) -> Files {
         Files(Where::Each(folder.into()))
     }
 
-    /// Begins a file.
+    /// Creates a file.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// Returns an error if it cannot be created.
     pub fn create(&self, name: &str) -> Result<NewFile> {
         match &self.0 {
             Where::Whole(folder) => {
@@ -52,7 +52,7 @@ impl Files {
     /// Writes a file.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let mut file = self.create(name)?;
         let written = file.write_all(bytes);
@@ -61,7 +61,7 @@ impl Files {
     }
 }
 
-/// A file in the making.
+/// A file that is being written.
 #[derive(Debug)]
 pub struct NewFile {
     file: OutputFile,
@@ -70,16 +70,16 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Where it is written.
+    /// The path at which it is written.
     #[must_use]
     pub fn path(&self) -> &std::path::Path {
         &self.path
     }
 
-    /// Gives it its name, unless its folder gets one.
+    /// Gives the file its name; in a new folder, the folder gets its name later.
     ///
     /// # Errors
-    /// If that fails; then there is no file.
+    /// Returns an error if that fails; the file does not exist then.
     pub fn finish(self) -> Result<()> {
         drop(self.file);
         self.fresh.map_or(Ok(()), Fresh::commit).map_err(of_file)

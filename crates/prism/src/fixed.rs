@@ -1,7 +1,7 @@
-//! The fixed encoding: 18 bytes for each event, names in a buffer beside them.
+//! The fixed encoding: 18 bytes per event, with names in a separate buffer.
 //!
-//! Bytes that an event does not use are those of earlier events. They are kept where slots are copied ([`crate::dump`]), and
-//! never become values: a [`Detail`] says which fields the front end fills.
+//! Bytes that an event does not use keep values of earlier events. They are preserved where slots are copied
+//! ([`crate::dump`]), and never become values: a [`Detail`] lists the fields that the front end fills.
 //!
 //! SPEC: prism.md#fixed-encoding
 
@@ -13,9 +13,9 @@ use crate::position::{Position, has};
 
 /// Bytes of an event.
 pub const EVENT_BYTES: usize = 18;
-/// Events that a buffer has room for.
+/// Maximum number of events in a buffer.
 pub const SLOTS: usize = 4096;
-/// Bytes of names that a buffer has room for.
+/// Maximum size of the names in a buffer, in bytes.
 pub const NAME_BYTES: usize = 4096;
 
 pub(crate) const MEMORY: u8 = 1;
@@ -24,13 +24,13 @@ const CONTROL: u8 = 3;
 pub(crate) const CONTEXT: u8 = 4;
 pub(crate) const SYNC: u8 = 5;
 
-/// Control flow: it was taken.
+/// Flag of control flow: the branch was taken.
 const TAKEN: u8 = 1;
-/// Control flow: its target is computed.
+/// Flag of control flow: the target is computed.
 const INDIRECT: u8 = 2;
-/// Control flow: whether it was taken is unknown.
+/// Flag of control flow: it is unknown whether the branch was taken.
 const NO_OUTCOME: u8 = 4;
-/// Control flow: its target is unknown.
+/// Flag of control flow: the target is unknown.
 const NO_TARGET: u8 = 8;
 
 /// The bytes of one event.
@@ -46,7 +46,7 @@ fn u32_at(slot: &Slot, at: usize) -> u32 {
     u32::from_le_bytes([slot[at], slot[at + 1], slot[at + 2], slot[at + 3]])
 }
 
-/// Reads buffers of events, one after the other.
+/// Decodes buffers of events, one after the other.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     detail: Detail,
@@ -54,34 +54,35 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A reader of a front end that fills these fields.
+    /// A decoder for a front end that fills these fields.
     #[must_use]
     pub fn new(detail: Detail) -> Decoder {
         Decoder { detail, position: Position::default() }
     }
 
-    /// The same reader for events that belong to this thread until a swap says otherwise.
+    /// Sets the thread of events until the first swap.
     #[must_use]
     pub fn of_thread(mut self, thread: u64) -> Decoder {
         self.position.thread = Some(thread);
         self
     }
 
-    /// Where the next event begins.
+    /// Offset of the next event.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.position.offset
     }
 
-    /// Moves to an offset without reading: past the header of a buffer, past names.
+    /// Advances the offset without reading, past the header of a buffer or past names.
     pub fn skip(&mut self, bytes: u64) {
         self.position.offset += bytes;
     }
 
-    /// Reads events from the beginning of `events` into the batch, and says how many: fewer than there are if the thread changes.
+    /// Decodes events from the beginning of `events` into the batch and returns their number. Stops early when the thread
+    /// changes.
     ///
     /// # Errors
-    /// If the first event is wrong. Events before a wrong one are given first.
+    /// Returns an error if the first event is malformed. Events before a malformed one are returned first.
     pub fn decode(&mut self, events: &[u8], names: &[u8], batch: &mut Batch) -> Result<usize, Fault> {
         self.position.begin(batch);
         let slots = events.as_chunks::<EVENT_BYTES>().0;
@@ -89,7 +90,7 @@ impl Decoder {
         let detail = self.detail;
         let mut at = 0;
         loop {
-            // PERF: those that neither fail nor end the batch, in a loop that knows how many there are.
+            // PERF: events that neither fail nor end the batch are decoded in a loop of known length.
             let rest = &slots[at..];
             let n = rest.iter().position(needs_care).unwrap_or(rest.len());
             batch.events.extend(rest[..n].iter().map(|slot| plain(slot, detail)));
@@ -115,21 +116,21 @@ impl Decoder {
         Ok(batch.events.len())
     }
 
-    /// Passes over an event that is wrong.
+    /// Skips a malformed event.
     pub fn pass_over(&mut self) {
         self.position.offset += EVENT_BYTES as u64;
         self.position.ordinal += 1;
     }
 }
 
-/// Whether an event may be wrong, or end a batch: contexts with names, and synchronization.
+/// Whether an event may be malformed or end a batch: contexts with names, and synchronization.
 #[inline(always)]
 fn needs_care(slot: &Slot) -> bool {
     slot[0] == SYNC || slot[0] == CONTEXT && context::is_named(slot[1])
 }
 
-/// The event in a slot; its name goes into the batch, the event does not.
-// PERF: with two callers the compiler keeps it apart, and loops over batches take twice as long.
+/// Decodes the event in a slot. Adds its name to the batch, but not the event.
+// PERF: with two callers, the compiler does not inline it by itself, and loops over batches take twice as long.
 #[inline(always)]
 pub(crate) fn event(slot: &Slot, names: &[u8], detail: Detail, batch: &mut Batch) -> Result<Event, Wrong> {
     if slot[0] == CONTEXT && context::is_named(slot[1]) {
@@ -139,7 +140,7 @@ pub(crate) fn event(slot: &Slot, names: &[u8], detail: Detail, batch: &mut Batch
     Ok(plain(slot, detail))
 }
 
-/// The event in a slot that has no name.
+/// Decodes the event in a slot without a name.
 #[inline(always)]
 fn plain(slot: &Slot, detail: Detail) -> Event {
     match slot[0] {
@@ -151,10 +152,10 @@ fn plain(slot: &Slot, detail: Detail) -> Event {
         }),
         COMPUTE => Event::Compute(Compute {
             format: has(detail.compute, Detail::TYPE).then_some(slot[1]),
-            // 0 is undefined, 1 has no arguments.
+            // 0 is undefined; 1 means no arguments.
             arguments: if has(detail.compute, Detail::ARITY) { slot[2].checked_sub(1) } else { None },
             operation: has(detail.compute, Detail::OPERATION).then_some(slot[3]),
-            // 0 is unknown.
+            // 0 means unknown.
             width: if has(detail.compute, Detail::SIZE) && slot[4] != 0 {
                 Some(slot[4].into())
             } else {
@@ -180,7 +181,7 @@ fn plain(slot: &Slot, detail: Detail) -> Event {
     }
 }
 
-/// The name at an index, without the zero that ends it.
+/// The name at an index, without its terminating zero.
 fn name(index: u32, len: u32, names: &[u8]) -> Result<&[u8], Wrong> {
     let start = index as usize; // At least 32 bits.
     let bytes = start.checked_add(len as usize).and_then(|end| names.get(start..end));
@@ -191,12 +192,12 @@ fn name(index: u32, len: u32, names: &[u8]) -> Result<&[u8], Wrong> {
     }
 }
 
-/// Whether an event of the fixed encoding, written and read with a level of detail, is the same.
+/// Returns an error unless `condition` holds, which means that the event reads back the same.
 fn fits(condition: bool, what: &'static str) -> Result<(), Wrong> {
     if condition { Ok(()) } else { Err(Wrong::NoRoom(what)) }
 }
 
-/// A value that a level of detail has room for, or nothing: absent where it should be, present where it must.
+/// Checks a value against the level of detail: it must be present if the level has the field, and absent otherwise.
 pub(crate) fn field<T>(
     fields: u8,
     field: u8,
@@ -210,7 +211,7 @@ pub(crate) fn field<T>(
     }
 }
 
-/// Writes buffers of events.
+/// Encodes events into buffers.
 #[derive(Clone, Debug)]
 pub struct Encoder {
     detail: Detail,
@@ -220,17 +221,17 @@ pub struct Encoder {
     pub names: Vec<u8>,
 }
 
-/// What became of an event.
+/// The result of adding an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Put {
-    /// It is in the buffer.
+    /// The event is in the buffer.
     Taken,
-    /// It does not fit: write the buffer, [clear](Encoder::clear) it, and try again.
+    /// The buffer has no room for it: write the buffer, [clear](Encoder::clear) it, and try again.
     Full,
 }
 
 impl Encoder {
-    /// A writer that fills these fields.
+    /// An encoder that fills these fields.
     #[must_use]
     pub fn new(detail: Detail) -> Encoder {
         Encoder { detail, events: Vec::new(), names: Vec::new() }
@@ -242,10 +243,11 @@ impl Encoder {
         self.names.clear();
     }
 
-    /// Adds an event of a batch; bytes that it does not use are zero.
+    /// Adds an event of a batch; its unused bytes are zero.
     ///
     /// # Errors
-    /// If the encoding or the level of detail has no room for a field, or asks for one that the event has not.
+    /// Returns an error if the encoding or the level of detail cannot represent a field, or requires one that the event does
+    /// not have.
     pub fn put(&mut self, event: &Event, batch: &Batch) -> Result<Put, Wrong> {
         if self.events.len() >= SLOTS * EVENT_BYTES {
             return Ok(Put::Full);
@@ -285,10 +287,10 @@ impl Encoder {
         Ok(Put::Taken)
     }
 
-    /// Adds an event as its bytes are, those that mean nothing included; `name` is that of a context that has one.
+    /// Adds an event with its original bytes, unused ones included; `name` is the name of a context that has one.
     ///
     /// # Errors
-    /// If the name is longer than a buffer.
+    /// Returns an error if the name is longer than a buffer.
     pub(crate) fn put_slot(&mut self, slot: &Slot, name: Option<&[u8]>) -> Result<Put, Wrong> {
         if self.events.len() >= SLOTS * EVENT_BYTES {
             return Ok(Put::Full);
@@ -355,7 +357,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Adds a name and the zero that ends it; none if it does not fit beside the others.
+    /// Adds a name with its terminating zero; `None` if the buffer has no room for it.
     fn name(&mut self, name: &[u8]) -> Result<Option<Name>, Wrong> {
         let len = name.len() + 1;
         fits(len <= NAME_BYTES, "a name of more than 4095 bytes")?;

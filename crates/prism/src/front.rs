@@ -1,7 +1,7 @@
-//! A front end out of recorded traces: rows of lenses become events.
+//! A front end for recorded traces: makes events of the rows of lenses.
 //!
-//! An instruction becomes its border, what it computes (where its bytes are known), its accesses, and where it leads. Calls of
-//! thread libraries become synchronization if their arguments are recorded; other functions are entered and left by name.
+//! An instruction becomes its boundary, its computation (if its bytes are known), its accesses, and its control flow. Calls
+//! of thread libraries become synchronization if their arguments are recorded; other functions are entered and left by name.
 //!
 //! SPEC: prism.md#recorded-traces
 
@@ -18,7 +18,7 @@ use quipu_model::{Columns, ThreadId, Trace};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// Lens columns that events are made of.
+/// Lens columns from which events are made.
 pub(crate) const COLUMNS: Columns = Columns::ACCESSES
     .or(Columns::ACCESS_PC)
     .or(Columns::INSTRS)
@@ -30,16 +30,16 @@ pub(crate) const COLUMNS: Columns = Columns::ACCESSES
     .or(Columns::MARKS)
     .or(Columns::THREADS);
 
-/// Names of functions longer than this are cut: the variable encoding has no room for more.
+/// Names of functions are truncated to this length in bytes: the variable encoding cannot represent longer ones.
 const MAX_NAME_BYTES: usize = 256;
-/// Kinds of marks that are asked for their name: those of streams are called as tables are, up to 4096, or follow these.
+/// Number of mark kinds whose names are looked up. In streams, marks are named as tables are, up to 4096, or follow these.
 const MAX_KINDS: u32 = 1 << 13;
-/// Calls of a thread whose return is awaited.
+/// Maximum number of open calls per thread.
 const MAX_OPEN: usize = 1 << 16;
-/// Functions without names that are remembered.
+/// Maximum number of functions without names that are remembered.
 const MAX_FUNCTIONS: usize = 1 << 20;
 
-/// The fields that events made of these columns have.
+/// The fields of events that are made of these columns.
 pub(crate) fn detail_of(columns: Columns, arch: Option<Arch>) -> Detail {
     let has_code = columns.has(Columns::INSTR_CODE) && arch.is_some();
     Detail {
@@ -53,29 +53,29 @@ pub(crate) fn detail_of(columns: Columns, arch: Option<Arch>) -> Detail {
     }
 }
 
-/// What a distinct instruction computes, and where it leads if that stands in it.
+/// The computation of a distinct instruction, and its target if the instruction contains it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Work {
     compute: Option<Compute>,
     target: Option<u64>,
-    /// Why it is not known what it computes, if that is so.
+    /// The reason, if the computation is unknown.
     hidden: Option<Hidden>,
 }
 
-/// Why it is not known what an instruction computes.
+/// Reason why the computation of an instruction is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hidden {
     /// The trace does not have its bytes.
     NoBytes,
-    /// Its bytes are no instruction, or a synthetic one that says nothing.
+    /// Its bytes are not a valid instruction, or are a synthetic one without information.
     Undecodable,
-    /// The decoder does not know what it is.
+    /// The decoder does not know the instruction.
     Unknown,
 }
 
-/// Functions of this number and above are system calls, where their arguments are recorded.
+/// Function numbers from this one are system calls, for traces that record their arguments.
 const SYSTEM_CALLS: u64 = 1 << 32;
-/// Functions of this number and above are addresses of code, but for system calls; lists of functions are shorter.
+/// Function numbers from this one are code addresses, except system calls; lists of functions are shorter.
 const ADDRESSES: u64 = 1 << 16;
 
 /// A call that has not returned.
@@ -85,36 +85,36 @@ struct Open {
     args: [Option<u64>; 3],
 }
 
-/// What a function is to events.
+/// A function, as far as events need it.
 #[derive(Clone, Debug)]
 struct Function {
     name: Arc<[u8]>,
-    /// The synchronization that a call of it is, and whether it happens where it is entered.
+    /// The synchronization kind of a call, and whether it happens on entry.
     sync: Option<(u8, bool)>,
 }
 
-/// Makes events out of batches.
+/// Makes events from batches.
 pub(crate) struct Front {
     columns: Columns,
     arch: Option<Arch>,
     decoder: Option<Decoder>,
     works: FxHashMap<(u32, u32), Work>,
     functions: FxHashMap<(u16, u64), Function>,
-    /// Types of each shard that were looked at for them.
+    /// Number of types of each shard that have been searched for functions.
     n_types: FxHashMap<u32, usize>,
-    /// What marks say of threads, by kind.
+    /// Meaning of marks for threads, by kind.
     marks: FxHashMap<u32, Mark>,
-    /// The mark of threads that begin with the number of their creation, if the trace has such.
+    /// The kind of marks that give the creation number of a thread that begins, if the trace has such marks.
     begins: Option<u32>,
-    /// Numbers of threads by those of their creations.
+    /// Numbers of threads by their creation numbers.
     numbered: FxHashMap<u64, u64>,
-    /// How many threads have numbers.
+    /// Number of numbered threads.
     n_threads: u64,
-    /// The mutex of the wait that ends.
+    /// The mutex of the wait that ends next.
     mutex: Option<u64>,
-    /// The number that the thread that begins was created with.
+    /// The creation number of the thread that begins.
     begun: Option<u64>,
-    /// These numbers by the handles of threads.
+    /// Creation numbers by the handles of threads.
     created: FxHashMap<u64, u64>,
     threads: FxHashMap<ThreadId, u64>,
     open: FxHashMap<ThreadId, Vec<Open>>,
@@ -124,7 +124,7 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    /// For a trace whose columns these are.
+    /// Makes events for a trace with these columns.
     pub(crate) fn new(trace: &dyn Trace, columns: Columns) -> Front {
         let meta = trace.meta();
         let decoder = meta.arch.and_then(|arch| Decoder::new(arch, Syntax::Intel).ok());
@@ -158,7 +158,7 @@ impl Front {
         front
     }
 
-    /// The events of a batch; what becomes of its rows goes into the ledger.
+    /// Returns the events of a batch, and enters the outcome of its rows into the ledger.
     pub(crate) fn take(&mut self, of: &quipu_model::Batch, ledger: &mut Ledger) -> &Batch {
         self.batch.first += self.batch.events.len() as u64;
         self.batch.clear();
@@ -169,7 +169,7 @@ impl Front {
             self.enter(of.span.thread, row.map(|row| of.marks.value[row]));
         }
         let mut counts = Counts::default();
-        // Calls stand at the record that follows them.
+        // Calls are placed at the record after them.
         let mut steps: [(&[u32], Step, usize); 4] = [
             (&of.calls.at, Front::call, 0),
             (&of.marks.at, Front::mark, 0),
@@ -189,14 +189,14 @@ impl Front {
         &self.batch
     }
 
-    /// Learns names of functions that the batch is the first to know.
+    /// Learns the names of functions that first appear in this batch.
     fn learn(&mut self, of: &quipu_model::Batch) {
         let n_types = self.n_types.entry(of.span.shard).or_insert(0);
         for ty in of.types.as_slice().get(*n_types..).unwrap_or(&[]) {
             if let Type::Function(function) = &**ty {
                 let known = self.functions.entry((of.span.thread.workload, function.id));
                 known.or_insert_with(|| match is_code(function.id) {
-                    // What such a program waits for is recorded by itself.
+                    // Programs that record themselves also record their waits as marks.
                     true => Function { name: function.name.as_slice().into(), sync: None },
                     false => function_of(function.name.clone()),
                 });
@@ -214,8 +214,8 @@ impl Front {
         self.put(Event::Context(Context { kind, place: Place::Name(name) }));
     }
 
-    /// Makes a thread the current one. Threads are numbered from 1, as they come or are created; their own number is the id of
-    /// a context.
+    /// Makes a thread the current one. Threads are numbered from 1, in order of appearance or creation; their system id is
+    /// the id of a context event.
     fn enter(&mut self, thread: ThreadId, creation: Option<u64>) {
         let known = self.threads.get(&thread).copied();
         let number = known.unwrap_or_else(|| self.number(creation));
@@ -233,7 +233,7 @@ impl Front {
         }
     }
 
-    /// The number of the thread of a creation, or of a further one.
+    /// The number of the thread with this creation number, or a new number.
     fn number(&mut self, creation: Option<u64>) -> u64 {
         if let Some(number) = creation.and_then(|creation| self.numbered.get(&creation)) {
             return *number;
@@ -245,8 +245,8 @@ impl Front {
         self.n_threads
     }
 
-    /// Lets back ends see a thread where it is created, as to them the k-th creation is that of the (k + 1)-th thread: threads of
-    /// recordings begin in any order.
+    /// Shows a thread to back ends where it is created. Back ends take the k-th creation for that of thread k + 1, but
+    /// threads of recordings begin in any order.
     fn show(&mut self, creation: u64) {
         if self.numbered.contains_key(&creation) || self.numbered.len() >= MAX_OPEN {
             return;
@@ -321,7 +321,7 @@ impl Front {
         self.named(kind, name);
     }
 
-    /// What a function is; one that is an address without a name is called so.
+    /// The function with this number. A code address without a name gets one made of the address.
     fn function(&mut self, thread: ThreadId, id: u64) -> Option<Function> {
         let known = self.functions.get(&(thread.workload, id)).cloned();
         let known = known.filter(|function| !function.name.is_empty());
@@ -335,9 +335,9 @@ impl Front {
         known
     }
 
-    /// Leaves a function of a program that records itself: the one that the recorder returns to. Where compilers jump to the
-    /// recorder, that is the caller, so the innermost function is left, unless only one beyond its caller is known to be there:
-    /// then a jump has left those in between.
+    /// Leaves a function of a program that records itself. `id` is the function to which the recorder returns. If the
+    /// compiler made the call of the recorder a tail call, that is the caller, so the innermost function is left. If `id` is
+    /// only open further out than the caller, a jump has left the functions in between, and all of them are left.
     fn leave(&mut self, thread: ThreadId, id: u64, counts: &mut Counts) {
         let open = self.open.entry(thread).or_default();
         let depth = match open.iter().rposition(|open| open.function == id) {
@@ -469,7 +469,7 @@ impl Front {
             AccessKind::FlushData | AccessKind::FlushInstr => return counts.flushes += 1,
             AccessKind::Fetch => return counts.fetches += 1,
         };
-        // Where no instructions are recorded, accesses say which made them.
+        // Without recorded instructions, accesses give the instructions that made them.
         if let Some(pc) = accesses.pc.get(row)
             && !self.columns.has(Columns::INSTRS)
             && self.pc != Some(*pc)
@@ -490,8 +490,8 @@ impl Front {
     }
 }
 
-/// Whether an instruction, which computes nothing that is known, is of an extension that the decoder does not know, or stands for
-/// bytes that could not be decoded: what it computes is not known either.
+/// Whether the computation of an instruction is unknown: it is of an extension that the decoder does not know, or stands for
+/// bytes that could not be decoded. For instructions without a known computation.
 fn hidden(instr: &quipu_isa::Instr) -> Option<Hidden> {
     let has_registers = !instr.reads.is_empty() || !instr.writes.is_empty();
     if instr.reads_memory() || instr.writes_memory() {
@@ -504,7 +504,7 @@ fn hidden(instr: &quipu_isa::Instr) -> Option<Hidden> {
     }
 }
 
-/// What an instruction computes, as an event.
+/// The computation of an instruction as an event.
 fn computed(work: quipu_isa::Work) -> Compute {
     let operation = match work.operation {
         Operation::Other => 0,
@@ -524,7 +524,7 @@ fn computed(work: quipu_isa::Work) -> Compute {
     }
 }
 
-/// Whether a branch is taken, where the trace says so.
+/// Whether a branch is taken; `None` if the trace does not record it.
 fn taken(outcome: Taken) -> Option<bool> {
     match outcome {
         Taken::Yes => Some(true),
@@ -533,23 +533,23 @@ fn taken(outcome: Taken) -> Option<bool> {
     }
 }
 
-/// What a function of this name is.
+/// The function with this name.
 fn function_of(name: Vec<u8>) -> Function {
     let sync = sync_of_function(&name);
     Function { name: name.into(), sync }
 }
 
-/// Whether the number of a function is the address of its code.
+/// Whether the number of a function is a code address.
 fn is_code(function: u64) -> bool {
     function >= ADDRESSES && !(SYSTEM_CALLS..2 * SYSTEM_CALLS).contains(&function)
 }
 
-/// The synchronization that a call of a function is, and whether it happens where the function is entered. As in Prism, locks
-/// and creations happen when their call returns, joins and barriers when it begins.
+/// The synchronization kind of a call of this function, and whether it happens on entry. As in Prism, locks and creations
+/// happen when their call returns, joins and barriers when it begins.
 fn sync_of_function(name: &[u8]) -> Option<(u8, bool)> {
-    // The module stands before it, as in `libc.so.6!pthread_create`.
+    // The name may be preceded by the module, as in `libc.so.6!pthread_create`.
     let name = name.rsplit(|byte| *byte == b'!').next().unwrap_or_default();
-    // Versions of symbols follow a sign.
+    // The name may be followed by `@` or `*` and a symbol version.
     let name = name.split(|byte| *byte == b'@' || *byte == b'*').next().unwrap_or_default();
     Some(match name {
         b"pthread_create" => (sync::CREATE, false),
@@ -566,10 +566,10 @@ fn sync_of_function(name: &[u8]) -> Option<(u8, bool)> {
     })
 }
 
-/// The synchronization that a system call is, and whether it happens where the call begins: what `futex` awaits has happened
-/// when it returns, and what it wakes has when it begins.
+/// The synchronization kind of a system call, and whether it happens on entry: the event for which `futex` waits has
+/// happened when it returns, and a wake-up has when it begins.
 fn sync_of_system_call(arch: Option<Arch>, function: u64, args: [Option<u64>; 3]) -> Option<(u8, bool)> {
-    /// Beneath flags of operations.
+    /// Masks the flags of operations.
     const OPERATION: u64 = 0x7f;
     let number = function.checked_sub(SYSTEM_CALLS)?;
     let futex = match arch? {
@@ -584,22 +584,22 @@ fn sync_of_system_call(arch: Option<Arch>, function: u64, args: [Option<u64>; 3]
     Some(match args[1]? & OPERATION {
         // Wait, and wait with a set of bits.
         0 | 9 => (sync::WAIT, false),
-        // Wake, and wake with a set of bits: how many.
+        // Wake, and wake with a set of bits; the argument is the number of waiters.
         1 | 10 if args[2] == Some(1) => (sync::SIGNAL, true),
         1 | 10 => (sync::BROADCAST, true),
-        // Locks and unlocks of mutexes that inherit priorities.
+        // Lock and unlock of mutexes with priority inheritance.
         6 | 13 => (sync::LOCK, false),
         7 => (sync::UNLOCK, true),
         _ => return None,
     })
 }
 
-/// What a mark says of threads.
+/// The meaning of a mark for threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mark {
-    /// Synchronization with its value.
+    /// Synchronization with the mark's value.
     Sync(u8),
-    /// A thread begins: its value is that of the creation.
+    /// A thread begins; the value is its creation number.
     Begun,
     /// The handle of the thread that just began, by which it is joined.
     Handle,
@@ -607,7 +607,7 @@ enum Mark {
     Mutex,
 }
 
-/// What the marks of a trace say of threads. Where it tells the beginnings of waits and their ends, the latter are waits.
+/// The meaning of the marks of a trace. If it marks the beginnings and the ends of waits, the ends count as waits.
 fn marks_of(trace: &dyn Trace) -> FxHashMap<u32, Mark> {
     let names: Vec<_> = (0..MAX_KINDS).map(|kind| (kind, trace.mark_name(kind))).collect();
     let tells_ends = names.iter().any(|(_, name)| name == "woken");
@@ -621,7 +621,7 @@ fn marks_of(trace: &dyn Trace) -> FxHashMap<u32, Mark> {
     names.iter().filter_map(|(kind, name)| Some((*kind, mark(name)?))).collect()
 }
 
-/// The synchronization that a mark of this name is.
+/// The synchronization kind of a mark with this name.
 fn sync_of_mark(name: &str) -> Option<u8> {
     Some(match name {
         "create" | "thread-create" => sync::CREATE,
@@ -638,10 +638,10 @@ fn sync_of_mark(name: &str) -> Option<u8> {
     })
 }
 
-/// Makes events out of a row of a lens.
+/// Makes events from a row of a lens.
 type Step = fn(&mut Front, &quipu_model::Batch, usize, &mut Counts);
 
-/// What became of the rows of a batch.
+/// Counts of the rows of a batch, by outcome.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     loads: u64,

@@ -1,6 +1,6 @@
-//! What an event depends on that stands before it: its thread, its fields, the instruction that makes accesses.
+//! The state that an event depends on: its thread, its fields, and the current instruction.
 //!
-//! Headers of frames say it, so that reading continues at a frame however much is lost before it.
+//! Headers of frames have this state, so that reading can continue at any frame, however much is lost before it.
 //!
 //! SPEC: prism.md#files
 
@@ -8,17 +8,17 @@ use crate::detail::Detail;
 use crate::event::{Context, Event, Place, context, sync};
 use crate::fixed::{CONTEXT, EVENT_BYTES, SYNC, Slot};
 
-/// Bytes of it in the header of a frame.
+/// Size in the header of a frame, in bytes.
 const BYTES: usize = 24;
-/// Where its flags stand.
+/// Offset of the flags.
 const FLAGS: usize = 5;
-/// The thread is known.
+/// Flag: the thread is known.
 const HAS_THREAD: u8 = 1;
 
-/// The fields are those that held before.
+/// Flag: the fields stay as they were.
 const KEEPS_FIELDS: u8 = 2;
 
-/// What holds where an event begins.
+/// The state before an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Here {
     pub(crate) thread: Option<u64>,
@@ -33,7 +33,7 @@ impl Default for Here {
 }
 
 impl Here {
-    /// Moves past an event, but for fields, which encoders know.
+    /// Updates the state for an event, except for fields, which encoders keep.
     #[inline]
     pub(crate) fn pass(&mut self, event: &Event) {
         match event {
@@ -45,7 +45,7 @@ impl Here {
         }
     }
 
-    /// Moves past the events of a buffer of the fixed encoding.
+    /// Updates the state for the events of a buffer of the fixed encoding.
     pub(crate) fn pass_slots(&mut self, events: &[u8]) {
         let slots = || events.as_chunks::<EVENT_BYTES>().0.iter().rev();
         let at = |slot: &Slot| u64::from_le_bytes(slot[2..].first_chunk().copied().unwrap_or_default());
@@ -54,7 +54,7 @@ impl Here {
         self.pc = last(CONTEXT, context::INSTRUCTION).unwrap_or(self.pc);
     }
 
-    /// As the header of a frame says it.
+    /// The form in the header of a frame.
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         let Detail { memory, compute, control, sync, context } = self.detail;
         let flags = if self.thread.is_some() { HAS_THREAD } else { 0 };
@@ -64,19 +64,19 @@ impl Here {
         all
     }
 
-    /// The same with the fields that held before.
+    /// The form in the header of a frame whose fields stay as they were.
     pub(crate) fn to_bytes_without_fields(self) -> Vec<u8> {
         let mut all = self.to_bytes();
         all[FLAGS] |= KEEPS_FIELDS;
         all
     }
 
-    /// Whether the bytes say nothing of fields.
+    /// Whether the bytes say that fields stay as they were.
     pub(crate) fn keeps_fields(bytes: &[u8]) -> bool {
         bytes.get(FLAGS).is_some_and(|flags| flags & KEEPS_FIELDS != 0)
     }
 
-    /// The same from the bytes; none if there are too few.
+    /// Reads the state; `None` if there are too few bytes.
     pub(crate) fn read(bytes: &[u8]) -> Option<Here> {
         let [memory, compute, control, sync, context, flags, ..] = *bytes.first_chunk::<BYTES>()?;
         let word = |at: usize| bytes.get(at..).and_then(|bytes| bytes.first_chunk()).copied();

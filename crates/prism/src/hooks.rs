@@ -1,14 +1,14 @@
-//! Hooks, and whole streams through them.
+//! Hooks, and functions that run whole streams through them.
 
 use crate::batch::Batch;
 use crate::detail::Detail;
 use crate::fault::Result;
 pub use quipu_hooks::hooks::{Hooks, Sink};
 
-/// Reads a dump of the fixed encoding into a sink, from start to finish. Events with a wrong name are left out.
+/// Reads a dump of the fixed encoding into a sink, from start to finish. Events with an invalid name are skipped.
 ///
 /// # Errors
-/// If the sink ends the run; the first thing that is wrong with the dump, after all that can be read.
+/// Returns an error if the sink ends the run, or the first fault of the dump after all readable events were delivered.
 pub fn run_dump(bytes: &[u8], detail: Detail, sink: &mut dyn Sink) -> Result<()> {
     let mut reader = crate::dump::Reader::new(bytes, detail);
     let mut batch = Batch::default();
@@ -30,7 +30,7 @@ pub fn run_dump(bytes: &[u8], detail: Detail, sink: &mut dyn Sink) -> Result<()>
 /// Reads a stream of the variable encoding into a sink, from start to finish.
 ///
 /// # Errors
-/// If the stream is wrong, or the sink ends the run.
+/// Returns an error if the stream is malformed, or the sink ends the run.
 pub fn run_variable(
     bytes: &[u8],
     detail: Detail,

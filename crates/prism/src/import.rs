@@ -1,4 +1,4 @@
-//! Records of other formats as files of events.
+//! Writes records of other formats as files of events.
 
 use crate::batch::Batch;
 use crate::codec::Encoding;
@@ -27,9 +27,9 @@ const EVENTS: OptionSpec = OptionSpec::new(
 static INFO: RecordWriterInfo =
     RecordWriterInfo { required: Columns::NONE, taken: COLUMNS, made_up: &[], options: &[EVENTS] };
 
-/// The most bytes of an access that the variable encoding has room for.
+/// Largest access size in bytes that the variable encoding can represent.
 const MAX_BYTES: u16 = 128;
-/// The highest address that it has room for.
+/// Highest address that it can represent.
 const MAX_ADDRESS: u64 = (1 << 56) - 1;
 
 impl RecordWriter for FromOthers {
@@ -61,14 +61,14 @@ impl RecordWriter for FromOthers {
     }
 }
 
-/// A file of events in the making.
+/// A file of events that is being written.
 struct Written {
     front: Front,
     encoding: Encoding,
     file: EventFile,
-    /// The fields of computations.
+    /// The fields of computation events.
     fields: u8,
-    /// Whether computations have their width now: a configuration event leaves it out where there is no room for it.
+    /// Whether computations currently have a width: a configuration event removes it before one that cannot be represented.
     has_width: bool,
 }
 
@@ -104,7 +104,7 @@ impl RecordSink for Written {
     }
 }
 
-/// Whether the variable encoding has no room for the address of an event.
+/// Whether the variable encoding cannot represent the address of an event.
 fn is_high(event: &Event) -> bool {
     let address = match event {
         Event::Context(context) => match context.place {
@@ -118,8 +118,8 @@ fn is_high(event: &Event) -> bool {
     address > MAX_ADDRESS
 }
 
-/// Writes a computation in the variable encoding, whose widths are powers of two. A configuration event before it leaves out
-/// another width, and the next one brings widths back.
+/// Writes a computation in the variable encoding, whose widths are powers of two. For another width, a configuration event
+/// before it removes widths, and one before the next computation restores them.
 fn compute(
     file: &mut EventFile,
     work: &Compute,
@@ -147,7 +147,7 @@ fn single(file: &mut EventFile, event: Event) -> Result<()> {
     file.put(&batch, 0)
 }
 
-/// Writes an access in the variable encoding, whose sizes are powers of two: as several where it has another one.
+/// Writes an access in the variable encoding, whose sizes are powers of two. An access of another size is written as several.
 fn split(file: &mut EventFile, memory: &Memory, ledger: &mut Ledger) -> Result<()> {
     let (address, size) = (memory.address.unwrap_or(0), memory.size.unwrap_or(1).max(1));
     if address > MAX_ADDRESS - u64::from(size) {

@@ -1,32 +1,33 @@
 //! Prism (Sigil2): workload events, their two encodings, hooks and back ends.
 //!
-//! A front end watches a program and sends events: computations, accesses, synchronization, contexts, control flow. This crate
-//! reads and writes these events, and hands them in batches to hooks. Back ends are the hooks that Prism brings along.
+//! A front end observes a program and sends events: computations, accesses, synchronization, contexts, control flow. This
+//! crate reads and writes these events, and passes them in batches to hooks. Back ends are the hooks that come with Prism.
 //!
-//! | file | what |
+//! | module | contents |
 //! |---|---|
-//! | [`event`], [`batch`], [`detail`] | events; batches of one thread; which fields events have: `quipu-hooks` has them |
+//! | [`event`], [`batch`], [`detail`] | events; batches of one thread; the fields that events have: re-exported from
+//! `quipu-hooks` |
 //! | [`fixed`], [`dump`] | the encoding of 18 bytes; dumps of its buffers |
 //! | [`variable`] | the encoding of 1 to 258 bytes, with configuration events |
-//! | [`convert`] | one encoding into the other, refused where something would be lost |
-//! | [`hooks`] | whole streams through what analyses implement |
+//! | [`convert`] | conversion between the encodings; refuses to lose information |
+//! | [`hooks`] | hooks, which analyses implement, and functions that run whole streams through them |
 //! | [`simplecount`], [`stgen`], [`sigilclassic`] | back ends |
-//! | [`shadow`] | what is known of each byte of memory, in pages |
+//! | [`shadow`] | shadow memory: a cell per byte of memory, in pages |
 //! | [`delivery`] | events from other processes, through shared memory |
-//! | [`fault`] | what can be wrong with a stream, and where |
-//! | [`trace`], [`codec`], [`table`], `survey` | the family as the rest of Quipu sees it |
+//! | [`fault`] | faults of a stream, and their places |
+//! | [`trace`], [`codec`], [`table`], `survey` | the format as the rest of Quipu uses it |
 //! | [`check`], [`rules`] | the rules that a stream must follow |
 //! | [`rewrite`], `file`, `here`, `drive` | `convert`: streams and plain files of events |
 //! | `edit`, `turns` | `trim`, `filter`, `split`; files of threads as one trace |
 //! | [`unknown`] | events whose codes have no meaning |
 //! | [`import`], `front` | records of other formats as events |
 //! | [`run`], [`files`] | events through back ends, and the files that these write |
-//! | [`feed`] | the same through hooks of a program that uses this crate |
-//! | [`live`] | the same while front ends run |
-//! | [`loaded`] | the same through tools of users, which are libraries that are loaded |
+//! | [`feed`] | events through the hooks of a program that uses this crate |
+//! | [`live`] | events of running front ends through back ends |
+//! | [`loaded`] | events through tools of users, which are loaded as libraries |
 //! | [`workload`], [`tools`] | work, communication and the critical path; the analyses of reports |
 //!
-//! The events are described in docs/formats/prism.md.
+//! docs/formats/prism.md describes the events.
 
 pub mod check;
 pub mod codec;
@@ -75,14 +76,14 @@ use quipu_model::{
 };
 use quipu_source::Source;
 
-/// The format, as the list of formats names it.
+/// The format, for the list of formats.
 pub static PRISM: Prism = Prism;
 
 /// The type of [`PRISM`].
 #[derive(Debug)]
 pub struct Prism;
 
-/// How events are encoded.
+/// The option for the encoding of events.
 pub(crate) const ENCODING: OptionSpec = OptionSpec::new(
     "encoding",
     Kind::Choice(&["auto", "fixed", "variable"]),
@@ -91,7 +92,7 @@ pub(crate) const ENCODING: OptionSpec = OptionSpec::new(
 )
 .value("auto|fixed|variable");
 
-/// Which fields events have.
+/// The option for the fields that events have.
 pub(crate) const DETAIL: OptionSpec = OptionSpec::new(
     "detail",
     Kind::Text,
@@ -101,10 +102,10 @@ pub(crate) const DETAIL: OptionSpec = OptionSpec::new(
 )
 .value("LEVEL");
 
-/// The dialect of Prism's front end for Valgrind.
+/// Name of the dialect of Prism's front end for Valgrind.
 pub(crate) const SIGRIND: &str = "sigrind";
 
-/// How the variable encoding is read.
+/// The option for the dialect of the variable encoding.
 pub(crate) const DIALECT: OptionSpec = OptionSpec::new(
     "sizes",
     Kind::Choice(&["strict", SIGRIND]),
@@ -114,7 +115,7 @@ pub(crate) const DIALECT: OptionSpec = OptionSpec::new(
 )
 .value("strict|sigrind");
 
-/// What is known of the format without a stream.
+/// The description of the format.
 pub static INFO: FormatInfo = FormatInfo {
     name: "prism",
     title: "workload events of Prism (Sigil2)",
@@ -135,7 +136,7 @@ impl Format for Prism {
         &INFO
     }
 
-    /// Plain events have no mark; what carries them says what they are.
+    /// Plain events have no magic number; only the stream that carries them identifies them.
     fn probe(&self, source: &Source) -> Confidence {
         let is_carried = matches!(source.said("encoding"), Some("36" | "38"));
         if is_carried { Confidence::Sure } else { Confidence::No }

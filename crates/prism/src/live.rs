@@ -1,4 +1,4 @@
-//! `run` on programs while they run: what front ends send goes through back ends as it comes.
+//! `run` on programs while they run: passes the events of front ends to back ends as they arrive.
 
 use crate::batch::Batch;
 use crate::delivery::core::{self, Core, Layout};
@@ -16,13 +16,13 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::time::Duration;
 
-/// How front ends deliver their events.
+/// The protocol by which front ends deliver their events.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Delivery {
-    /// As docs/formats/prism.md describes it: a ring for each producer.
+    /// Quipu's own, described in docs/formats/prism.md: a ring for each producer.
     #[default]
     Quipu,
-    /// As front ends of Prism and Sigil2 do: eight buffers and two FIFOs for each channel.
+    /// That of Prism and Sigil2: eight buffers and two FIFOs for each channel.
     Prism(core::Options),
 }
 
@@ -31,9 +31,9 @@ impl Delivery {
     /// `prefix=NAME`, `fields=LEVEL`.
     ///
     /// # Errors
-    /// `Usage` for a way or option that there is not.
+    /// `Usage` for an unknown protocol or option.
     pub fn parse(text: &str) -> Result<Delivery> {
-        /// The most channels: each has two FIFOs and a file.
+        /// Maximum number of channels; each has two FIFOs and a file.
         const MAX_CHANNELS: u64 = 256;
         let mut parts = text.split(',');
         let name = parts.next().unwrap_or("");
@@ -91,7 +91,7 @@ impl Delivery {
     }
 }
 
-/// What front ends deliver to.
+/// The receiving side of a delivery.
 enum Receiving {
     Quipu(Receiver),
     Prism { core: Core, n_channels: usize },
@@ -103,16 +103,16 @@ pub struct Live {
     receiving: Receiving,
 }
 
-/// What came of it.
+/// The outcome of a run.
 #[derive(Debug, Default)]
 pub struct Done {
-    /// What was done.
+    /// Facts about the run, for output.
     pub facts: Vec<Fact>,
-    /// What went wrong with front ends, in sentences.
+    /// Losses and faults of front ends, in sentences.
     pub losses: Vec<String>,
 }
 
-/// Gives batches of a channel to back ends, which have begun and end by themselves.
+/// Passes the batches of a channel to the back ends, which are started and finished separately.
 struct Feeding<'b>(&'b RefCell<Backends>, Detail);
 
 impl Sink for Feeding<'_> {
@@ -134,11 +134,11 @@ impl Sink for Feeding<'_> {
 }
 
 impl Live {
-    /// Makes back ends and the memory for front ends ready. Front ends are asked for the fields that back ends look at, unless
-    /// their way of delivery has no room for that.
+    /// Prepares back ends, and the memory for front ends. Asks front ends for the fields that the back ends use, if the
+    /// protocol supports that.
     ///
     /// # Errors
-    /// `Usage` for options that are none; what back ends and the system say.
+    /// `Usage` for invalid options; errors of back ends and of the system.
     pub fn begin(given: &Given, delivery: &Delivery, output: &Path, replace: bool) -> Result<Live> {
         let options = Options::parse("`run`", OPTIONS, given)?;
         let mut backends = Backends::begin(&options, output, replace)?;
@@ -161,16 +161,16 @@ impl Live {
         }
     }
 
-    /// The environment variable that names [`Live::path`] for front ends; Prism's take an argument instead.
+    /// The environment variable in which front ends expect [`Live::path`]; `None` for Prism's, which take an argument instead.
     #[must_use]
     pub fn environment(&self) -> Option<&'static str> {
         matches!(self.receiving, Receiving::Quipu(_)).then_some(producer::ENVIRONMENT)
     }
 
-    /// Gives all that front ends send to the back ends. `wish` says whether further ones may come.
+    /// Passes all events of front ends to the back ends. `wish` says whether more front ends may come.
     ///
     /// # Errors
-    /// What back ends and the system say; then nothing is written.
+    /// Errors of back ends and of the system; nothing is written then.
     pub fn run(self, wish: &mut dyn FnMut(Seen) -> Wish) -> Result<Done> {
         let Live { mut backends, mut receiving } = self;
         let asked = backends.detail();
@@ -200,7 +200,7 @@ impl Live {
     }
 }
 
-/// What went wrong, each of Prism's channels in a sentence.
+/// Faults and losses of Prism's channels, in sentences.
 fn losses_of_channels(outcomes: &[core::Outcome]) -> Vec<String> {
     let mut losses = Vec::new();
     for (n, core::Outcome { n_events, n_wrong, fault, .. }) in outcomes.iter().enumerate() {
@@ -214,7 +214,7 @@ fn losses_of_channels(outcomes: &[core::Outcome]) -> Vec<String> {
     losses
 }
 
-/// What went wrong, each producer in a sentence.
+/// Faults and losses of producers, in sentences.
 fn losses(outcome: &Outcome) -> Vec<String> {
     let mut losses = Vec::new();
     for producer in &outcome.producers {

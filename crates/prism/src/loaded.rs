@@ -1,4 +1,4 @@
-//! Tools of users in a run: which library, with which options, and how many instances.
+//! User tools in a run: their libraries, options and instances.
 
 use crate::batch::Batch;
 use crate::detail::Detail;
@@ -9,10 +9,10 @@ use quipu_hooks::tool::Instances;
 use quipu_model::Error;
 use std::path::{Path, PathBuf};
 
-/// Threads that have an instance of their own; events of further ones go to that of the last.
+/// Maximum number of threads with their own instances; events of further threads go to the last one.
 const MOST_INSTANCES: usize = 1 << 12;
 
-/// A tool as a run names it: `LIBRARY[,OPTIONS]`.
+/// A tool as given to a run: `LIBRARY[,OPTIONS]`.
 #[derive(Clone, Debug)]
 pub struct Asked {
     library: Library,
@@ -20,10 +20,10 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Loads the libraries that a run names.
+    /// Loads the libraries given to a run.
     ///
     /// # Errors
-    /// `Unsupported` for a library that is no tool for this program, or is named twice and stands alone.
+    /// `Unsupported` for a library that is not a tool for this program, or that is given twice and allows one instance only.
     pub fn load<'t>(texts: impl Iterator<Item = &'t str>) -> quipu_model::Result<Vec<Asked>> {
         let mut all: Vec<Asked> = Vec::new();
         for text in texts {
@@ -43,36 +43,36 @@ impl Asked {
         Ok(all)
     }
 
-    /// The tool's name.
+    /// The name of the tool.
     #[must_use]
     pub fn name(&self) -> &str {
         self.library.name()
     }
 }
 
-/// Instances of a tool at work.
+/// The running instances of a tool.
 #[derive(Debug)]
 pub struct Running {
     asked: Asked,
     folder: Option<PathBuf>,
-    /// Each with its thread, for tools that have one for each; else one.
+    /// For tools with an instance per thread: each with its thread; otherwise one.
     instances: Vec<(Option<u64>, Instance)>,
     detail: Detail,
     latest: usize,
 }
 
 impl Running {
-    /// Makes a tool ready. Its files go into `folder`, which exists.
+    /// Starts a tool. Its files go into `folder`, which has to exist.
     ///
     /// # Errors
-    /// The tool's message.
+    /// Returns the tool's error message.
     pub fn begin(asked: Asked, folder: Option<PathBuf>) -> Result<Running> {
         let first = asked.library.create(&asked.options, folder.as_deref())?;
         let detail = first.detail();
         Ok(Running { asked, folder, instances: vec![(None, first)], detail, latest: 0 })
     }
 
-    /// The tool's name.
+    /// The name of the tool.
     #[must_use]
     pub fn name(&self) -> &str {
         self.asked.name()
@@ -99,10 +99,10 @@ impl Running {
         Ok(&mut self.instances[self.latest].1)
     }
 
-    /// Calls the function over all instances of each library, however often the run names it.
+    /// Calls each library's function that finishes all its instances once, even if the run names the library several times.
     ///
     /// # Errors
-    /// The tool's message.
+    /// Returns the tool's error message.
     pub fn finish_all(all: &mut [&mut Running]) -> Result<()> {
         for at in 0..all.len() {
             let library = all[at].asked.library.clone();
@@ -127,7 +127,7 @@ impl Sink for Running {
     }
 
     fn take(&mut self, batch: &Batch) -> Result<()> {
-        // The first instance is that of the first thread.
+        // The first instance belongs to the first thread.
         if let [(of, _)] = &mut self.instances[..]
             && of.is_none()
         {

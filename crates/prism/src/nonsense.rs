@@ -1,8 +1,8 @@
-//! Nonsense: runs of events that have no type, or an unknown one, are not the trace.
+//! Nonsense: many events with a missing or unknown type close together are not part of the trace.
 //!
-//! A newer front end may know a few types more than Quipu, and one event of an unknown type is kept. Damage leaves many of them:
-//! reading stops before an event of an unknown type if more than [`MAX_UNKNOWN`] of the [`WINDOW`] events that begin with it are
-//! such. This follows from the bytes alone, wherever blocks and batches end.
+//! A newer front end may have a few types that Quipu does not know, so a single event of an unknown type is kept. Damage
+//! produces many of them: reading stops before an event of an unknown type if more than [`MAX_UNKNOWN`] of the [`WINDOW`]
+//! events from it on have unknown types. This depends on the bytes alone, not on the boundaries of blocks and batches.
 //!
 //! SPEC: prism.md#nonsense
 
@@ -12,27 +12,27 @@ use crate::event::{Context, Event, context, control, sync};
 use crate::fixed::{self, EVENT_BYTES};
 use crate::variable::{Decoder, END, MAX_EVENT_BYTES};
 
-/// Events that are judged together.
+/// Number of events that are judged together.
 const WINDOW: usize = 64;
-/// At most this many of them may have unknown types.
+/// Maximum number of these that may have unknown types.
 const MAX_UNKNOWN: usize = 8;
-/// Bytes that hold as many events of the variable encoding in any case.
+/// Enough bytes for this many events of the variable encoding.
 const WINDOW_BYTES: usize = WINDOW * MAX_EVENT_BYTES;
 
-/// What follows an event of an unknown type.
+/// The judgement on an event of an unknown type and the events after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Events.
+    /// Events of the trace.
     Trace,
-    /// Bytes that are not events, and how many of the next 64 would be of unknown types.
+    /// Bytes that are not events; the number of the next 64 events that would have unknown types.
     Nonsense(usize),
-    /// It takes this many bytes to judge.
+    /// This many bytes are needed to judge.
     More(usize),
 }
 
-/// Whether an event has a type that should be there and is none, or one that is unknown.
+/// Whether an event lacks a type that it should have, or has an unknown one.
 ///
-/// PERF: this is asked of every event, so it compares numbers and looks nothing up.
+/// PERF: this is called for every event, so it only compares numbers.
 #[inline]
 pub(crate) fn is_unknown(event: &Event) -> bool {
     match event {
@@ -45,14 +45,14 @@ pub(crate) fn is_unknown(event: &Event) -> bool {
     }
 }
 
-/// Whether a slot has an event of an unknown type, or one whose name is not there.
+/// Whether a slot has an event of an unknown type, or one with an invalid name.
 fn is_wrong(slot: &fixed::Slot, names: &[u8], detail: Detail, scratch: &mut Batch) -> bool {
     scratch.clear();
     fixed::event(slot, names, detail, scratch).map_or(true, |event| is_unknown(&event))
 }
 
-/// Judges what begins with an event of an unknown type, in the rest of a buffer of the fixed encoding: gives how many of the next
-/// events are of unknown types or have wrong names, if they are too many.
+/// Judges the rest of a buffer of the fixed encoding that begins with an event of an unknown type. Returns the number of the
+/// next events that have unknown types or invalid names, if there are too many.
 #[cold]
 pub(crate) fn in_slots(events: &[u8], names: &[u8], detail: Detail) -> Option<usize> {
     let mut scratch = Batch::default();
@@ -61,8 +61,7 @@ pub(crate) fn in_slots(events: &[u8], names: &[u8], detail: Detail) -> Option<us
     Some(unknown.count()).filter(|n| *n > MAX_UNKNOWN)
 }
 
-/// How many slots of the fixed encoding nonsense has that begins with the first: up to the next one after which none of 64 is of
-/// an unknown type, or up to the end.
+/// Number of slots of nonsense from the first slot: up to the first run of 64 valid events, or up to the end.
 #[cold]
 pub(crate) fn n_slots(events: &[u8], names: &[u8], detail: Detail) -> usize {
     let slots = events.as_chunks::<EVENT_BYTES>().0;
@@ -78,7 +77,7 @@ pub(crate) fn n_slots(events: &[u8], names: &[u8], detail: Detail) -> usize {
     first.min(slots.len())
 }
 
-/// The same in a stream of the variable encoding.
+/// Judges a stream of the variable encoding that begins with an event of an unknown type.
 #[cold]
 pub(crate) fn in_stream(bytes: &[u8], decoder: &Decoder, is_last: bool) -> Verdict {
     if bytes.len() < WINDOW_BYTES && !is_last {
@@ -100,18 +99,18 @@ pub(crate) fn in_stream(bytes: &[u8], decoder: &Decoder, is_last: bool) -> Verdi
     if n_unknown > MAX_UNKNOWN { Verdict::Nonsense(n_unknown) } else { Verdict::Trace }
 }
 
-/// Chooses among events that are kept of damage and written without a stream: of unknown types at most 8 of 64, so that readers
-/// take none of them for nonsense.
+/// Thins out events of unknown types that are kept from damaged traces and written without a stream: keeps at most 8 of 64,
+/// so that readers do not take them for nonsense.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sparse {
-    /// A bit for each of the events before the next one, the last of them lowest: whether its type is unknown.
+    /// For each of the events before the next one, whether its type is unknown; the last event is the lowest bit.
     before: u64,
     pub(crate) n_left_out: u64,
 }
 
 impl Sparse {
     pub(crate) fn takes(&mut self, event: &Event) -> bool {
-        // With it, the window has the events before.
+        // Together with the next event, these are the window.
         const OTHERS: u64 = (1 << (WINDOW - 1)) - 1;
         let is_unknown = is_unknown(event);
         if is_unknown && (self.before & OTHERS).count_ones() as usize >= MAX_UNKNOWN {
@@ -123,7 +122,7 @@ impl Sparse {
     }
 }
 
-/// What is said of it.
+/// The text of the finding.
 pub(crate) fn sentence(n_unknown: usize) -> String {
     format!("`{n_unknown}` of the next `{WINDOW}` events are of unknown types")
 }
@@ -133,7 +132,7 @@ mod tests {
     use super::*;
     use crate::event::Sync;
 
-    /// If one of eight events is unknown, all are taken; if two of three are, at most eight of 64.
+    /// If one of eight events is unknown, all are kept; if two of three are, at most eight of 64.
     #[test]
     fn no_window_of_what_is_taken_has_more_than_eight_of_unknown_types() {
         let event = |kind: u8| Event::Sync(Sync { kind, data: 7, second: None });

@@ -1,9 +1,9 @@
-//! Where a reader is in a stream, and which fields it finds there, whatever the encoding.
+//! The position of a reader in a stream, for both encodings, and a test for fields.
 
 use crate::batch::Batch;
 use crate::event::Event;
 
-/// The place of the next event.
+/// The position of the next event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Position {
     pub(crate) thread: Option<u64>,
@@ -12,14 +12,14 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    /// Empties a batch that is filled from here.
+    /// Clears a batch and sets its thread and first ordinal.
     pub(crate) fn begin(&self, batch: &mut Batch) {
         batch.clear();
         batch.thread = self.thread;
         batch.first = self.ordinal;
     }
 
-    /// Whether an event can be in the batch: not if it begins another thread's and the batch has some.
+    /// Whether an event belongs to the batch: a swap to another thread does not if the batch has events already.
     #[inline]
     pub(crate) fn enters(&mut self, batch: &mut Batch, event: &Event) -> bool {
         if let Some(thread) = event.swap()
@@ -34,7 +34,7 @@ impl Position {
         true
     }
 
-    /// Moves after the events of the batch, which have this many bytes.
+    /// Moves past the events of the batch, which have this many bytes.
     #[inline]
     pub(crate) fn pass(&mut self, batch: &Batch, bytes: usize) {
         self.ordinal += batch.events.len() as u64;
@@ -42,7 +42,7 @@ impl Position {
     }
 }
 
-/// Whether a byte of fields has this one.
+/// Whether a set of fields has this field.
 #[inline]
 pub(crate) fn has(fields: u8, field: u8) -> bool {
     fields & field != 0

@@ -1,4 +1,4 @@
-//! `convert` and `merge`: the same events as a stream or as plain bytes, in either encoding.
+//! `convert` and `merge`: write the same events as a stream or as plain bytes, in either encoding.
 
 use crate::codec::Encoding;
 use crate::drive::{Job, each_batch};
@@ -15,7 +15,7 @@ use quipu_model::{OptionSpec, Options, Result};
 use quipu_records::Feed;
 use quipu_source::StreamOptions;
 
-/// The verbs `convert` and `merge`: files of threads are one trace, which is written as one file.
+/// The verbs `convert` and `merge`: several files of threads are one trace, which is written as one file.
 #[derive(Debug)]
 pub struct Rewrite(&'static TransformInfo);
 
@@ -33,7 +33,7 @@ pub static MERGE: Rewrite = Rewrite(&TransformInfo {
     options: &[EVENTS, PLAIN],
 });
 
-/// The encoding that is written.
+/// The option for the encoding to write.
 const EVENTS: OptionSpec = OptionSpec::new(
     "events",
     Kind::Choice(&["fixed", "variable"]),
@@ -42,7 +42,7 @@ const EVENTS: OptionSpec = OptionSpec::new(
 )
 .value("fixed|variable");
 
-/// Whether there is no stream around the events.
+/// The option to write events without a stream around them.
 pub(crate) const PLAIN: OptionSpec = OptionSpec::flag(
     "plain",
     "Write events alone, as a front end delivers them: nothing says then what the file is.",
@@ -70,11 +70,11 @@ impl Transform for Rewrite {
             Some("variable") => Encoding::Variable,
             _ => codec.encoding,
         };
-        // A stream says its fields first, unless its events do.
+        // A stream begins with its fields, unless its events configure them.
         let is_said = codec.is_configured && codec.detail == crate::Detail::NONE;
         let target = Target::of(job, job.options.flag(&PLAIN));
         let mut file = EventFile::create(target, encoding, codec.detail, is_said)?;
-        // Bytes stay as they are where the encoding does: those that mean nothing, sizes that cannot be decided.
+        // If the encoding stays, the original bytes are kept: unused ones, and sizes that are ambiguous.
         let is_same = encoding == codec.encoding;
         let is_copy = is_same && encoding == Encoding::Fixed && job.opening.threads.is_empty();
         if is_same {
@@ -82,7 +82,7 @@ impl Transform for Rewrite {
         }
         let mut detail = codec.detail;
         let mut n_read = 0;
-        // Plain events have no checksums, so readers judge them.
+        // Plain events have no checksums, so readers will judge them.
         let is_judged = job.options.flag(&PLAIN) && job.damaged == Damaged::Keep;
         let mut sparse = Sparse::default();
         let reading = Job { keeps_bytes: is_same && !is_copy, ..Job::of(job) };
@@ -104,7 +104,7 @@ impl Transform for Rewrite {
         if is_copy && is_whole {
             copy_buffers(&trace, &mut file)?;
         } else if is_copy {
-            // Of damaged buffers, the events that readers take.
+            // For damaged buffers, copies the events that readers accept.
             let again = Job { keeps_bytes: true, damaged: Damaged::Keep, strict: false, ..Job::of(job) };
             each_batch(&trace, again, progress, |batch, bytes| {
                 copy_batch(&mut file, batch, bytes, |event| !is_judged || sparse.takes(event))?;
@@ -125,7 +125,7 @@ impl Transform for Rewrite {
     }
 }
 
-/// Copies whole buffers, with the bytes in them that mean nothing.
+/// Copies whole buffers, with their unused bytes.
 fn copy_buffers(trace: &PrismTrace, file: &mut EventFile) -> Result<()> {
     let mut feed = Feed::new(trace.container(), &StreamOptions::default())?;
     while feed.more(dump::HEADER_BYTES) {

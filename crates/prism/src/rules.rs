@@ -1,4 +1,4 @@
-//! The rules of streams of events, each with its name, its severity and its entry in the manual.
+//! The rules of streams of events, each with its name, severity and manual entry.
 
 quipu_model::rules! {
     "events of Prism" {

@@ -1,7 +1,7 @@
-//! `run`: events through back ends that write files, each into a folder.
+//! `run`: passes events through back ends that write files, each into a folder.
 //!
-//! Events of an opened stream come as they are ([`Run`]); those of other formats are made by the front end ([`Runner`]). With
-//! several back ends, each has a folder of its own name in the one that is written.
+//! Events of an opened stream are passed on unchanged ([`Run`]); for other formats, the front end makes events of records
+//! ([`Runner`]). With several back ends, each has its own folder inside the output folder.
 
 use crate::batch::Batch;
 use crate::detail::Detail;
@@ -24,7 +24,7 @@ use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, T
 use quipu_model::{Columns, Error, OptionSpec, Options, Result};
 use std::path::Path;
 
-/// A back end and its options.
+/// The option for a back end and its options.
 const BACKEND: OptionSpec = OptionSpec::new(
     "backend",
     Kind::Text,
@@ -34,7 +34,7 @@ const BACKEND: OptionSpec = OptionSpec::new(
 .value("NAME[,OPTION=VALUE]...")
 .repeated();
 
-/// A library of the user's.
+/// The option for a library of the user.
 const TOOL: OptionSpec = OptionSpec::new(
     "tool",
     Kind::Text,
@@ -44,17 +44,17 @@ const TOOL: OptionSpec = OptionSpec::new(
 .value("LIBRARY[,OPTIONS]")
 .repeated();
 
-/// Whether the defects of Prism's back ends are wanted.
+/// The option to reproduce the defects of Prism's back ends.
 const QUIRKS: OptionSpec =
     OptionSpec::flag("quirks", "Write the values of Prism's own back ends, wrong ones included.");
 
 /// The options of `run`.
 pub(crate) const OPTIONS: &[OptionSpec] = &[BACKEND, TOOL, QUIRKS];
 
-/// What ends the names of folders that tools write into.
+/// Suffix of the names of folders into which tools write.
 const TOOL_ENDING: &str = ".tool";
 
-/// The file with SimpleCount's lines.
+/// The file with SimpleCount's counts.
 pub const SIMPLECOUNT_FILE: &str = "simplecount.txt";
 /// The file with SigilClassic's tables.
 pub const SIGILCLASSIC_FILE: &str = "sigilclassic.tsv";
@@ -76,34 +76,34 @@ pub struct Runner;
 static RUNNER_INFO: RecordWriterInfo =
     RecordWriterInfo { required: Columns::NONE, taken: COLUMNS, made_up: &[], options: OPTIONS };
 
-/// A back end as it was asked for.
+/// A back end with its options, as requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Spec {
     /// Counts events.
     SimpleCount,
     /// Writes traces for SynchroTrace.
     Stgen {
-        /// Reads or writes after which a computation is written.
+        /// Number of reads or writes after which a computation is written.
         aggregation: u64,
-        /// What the files of threads are.
+        /// Format of the files of threads.
         form: Form,
-        /// Pages of shadow memory.
+        /// Maximum number of pages of shadow memory.
         pages: usize,
     },
     /// Counts bytes between functions.
     SigilClassic {
-        /// Pages of shadow memory.
+        /// Maximum number of pages of shadow memory.
         pages: usize,
     },
-    /// Nothing.
+    /// Discards all events.
     Null,
 }
 
 impl Spec {
-    /// Reads `NAME[,OPTION=VALUE]...`, names in either case.
+    /// Reads `NAME[,OPTION=VALUE]...`; names are case-insensitive.
     ///
     /// # Errors
-    /// `Usage` for a back end or option that there is not.
+    /// `Usage` for an unknown back end or option.
     pub fn parse(text: &str) -> Result<Spec> {
         let mut parts = text.split(',');
         let name = parts.next().unwrap_or("").to_ascii_lowercase();
@@ -170,12 +170,12 @@ impl Spec {
         Ok(Spec::SigilClassic { pages })
     }
 
-    /// A number of pages of shadow memory.
+    /// Reads a number of pages of shadow memory.
     fn pages(value: &str) -> Option<usize> {
         number::count(value).ok().and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0)
     }
 
-    /// Its name.
+    /// The name of the back end.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -187,7 +187,7 @@ impl Spec {
     }
 }
 
-/// A back end at work.
+/// A running back end.
 enum Tool {
     SimpleCount(Box<SimpleCount>),
     Stgen(Box<Stgen>),
@@ -208,34 +208,34 @@ impl Tool {
     }
 }
 
-/// Back ends at work on one stream of events, and the folder in the making.
+/// Running back ends for one stream of events, and the output folder.
 pub(crate) struct Backends {
     folder: Option<(Fresh, Folder)>,
     tools: Vec<At>,
     n_events: u64,
 }
 
-/// A back end, and where its files go.
+/// A back end, and the destination of its files.
 struct At {
     name: String,
     files: Option<Files>,
     tool: Tool,
 }
 
-/// True for files that runs write, and for folders of such.
+/// Whether a file was written by a run, or is a folder of such files.
 fn is_of_run(file: &Path) -> bool {
     let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     if file.is_dir() {
         let is_named = Spec::parse(name.split('-').next().unwrap_or("")).is_ok();
         let mut within = std::fs::read_dir(file).into_iter().flatten().flatten();
-        // What tools write there, they alone know.
+        // Only the tools know what they write there.
         return name.ends_with(TOOL_ENDING)
             || is_named && within.all(|entry| !entry.path().is_dir() && is_of_run(&entry.path()));
     }
     name.starts_with("sigil.") || name == SIMPLECOUNT_FILE || name == SIGILCLASSIC_FILE
 }
 
-/// A name that no back end of a run has yet.
+/// A name that no back end of the run has yet.
 fn free_name(tools: &[At], name: &str, ending: &str) -> String {
     let is_taken = |wanted: &str| tools.iter().any(|at| at.name == wanted);
     let first = format!("{name}{ending}");
@@ -244,7 +244,7 @@ fn free_name(tools: &[At], name: &str, ending: &str) -> String {
 }
 
 impl Backends {
-    /// Begins the folder.
+    /// Creates the output folder and starts the back ends.
     pub(crate) fn begin(options: &Options, output: &Path, replace: bool) -> Result<Backends> {
         let specs = options.texts(&BACKEND).map(Spec::parse).collect::<Result<Vec<_>>>()?;
         let asked = loaded::Asked::load(options.texts(&TOOL))?;
@@ -252,7 +252,7 @@ impl Backends {
             return Err(Error::usage("`--backend` is missing: nothing would take the events")
                 .hint("back ends: simplecount, stgen, sigilclassic, null; or a library, with `--tool`"));
         }
-        // Without a name, there is no folder: tools print their results, and write no files.
+        // Without an output, there is no folder: tools print their results and write no files.
         let has_folder = !output.as_os_str().is_empty();
         if let (false, Some(spec)) = (has_folder, specs.iter().find(|spec| **spec != Spec::Null)) {
             return Err(Error::usage(format!("`--output` is missing: {} writes files", spec.name()))
@@ -287,7 +287,7 @@ impl Backends {
         Ok(all)
     }
 
-    /// The folder of a back end: the run's, or one in it.
+    /// The folder of a back end: the output folder, or one inside it.
     fn place(&self, within: Option<&str>) -> Result<Option<Folder>> {
         let Some((_, folder)) = &self.folder else { return Ok(None) };
         let Some(name) = within else { return Ok(Some(folder.clone())) };
@@ -304,7 +304,7 @@ impl Backends {
         Ok(())
     }
 
-    /// The fields that all of them look at together.
+    /// The union of the fields that the back ends use.
     pub(crate) fn detail(&mut self) -> Detail {
         let sinks = self.tools.iter_mut().filter_map(|at| at.tool.sink());
         sinks.fold(Detail::NOTHING, |all, sink| all.with(sink.detail()))
@@ -324,7 +324,7 @@ impl Backends {
         Ok(self.n_events)
     }
 
-    /// Lets back ends write what they know at the end.
+    /// Finishes the back ends and writes their results.
     pub(crate) fn end(&mut self) -> Result<()> {
         for At { files, tool, .. } in &mut self.tools {
             if let Some(sink) = tool.sink() {
@@ -382,7 +382,7 @@ impl Backends {
     }
 }
 
-/// Refuses what is about files, where a folder is written.
+/// Refuses options about compression of files, since the output is a folder.
 fn refuse_packing(container: Option<&str>, level: Option<u32>) -> Result<()> {
     match (container, level) {
         (None, None) => Ok(()),
@@ -422,7 +422,7 @@ impl RecordWriter for Runner {
     }
 }
 
-/// Back ends that take events made of records.
+/// Back ends that get events made from records.
 struct Running {
     front: Front,
     tools: Backends,

@@ -1,14 +1,14 @@
-//! Shadow memory: what is known of each byte, for the full width of addresses, in pages that exist once they are touched.
+//! Shadow memory: a cell for each byte of the full address range, in pages that are allocated on first use.
 
 use crate::fault::Error;
 use rustc_hash::FxHashMap;
 
-/// Bytes of memory that a page stands for.
+/// Number of bytes of memory per page.
 pub const PAGE_BYTES: usize = 4096;
-/// Pages that there may be, if no option of a back end says otherwise.
+/// Default limit on the number of pages.
 pub const USUAL_PAGES: usize = 1 << 16;
 
-/// The end of a run whose events touch more than `most` pages of cells `C`, or do `more` that takes as much memory.
+/// The error for a run whose events touch more than `most` pages of cells `C`; `more` names other uses of memory that count.
 #[cold]
 pub(crate) fn too_many_pages<C>(back_end: &str, most: usize, more: &str) -> Error {
     let gib = (most * PAGE_BYTES * size_of::<C>()) as f64 / (1 << 30) as f64;
@@ -18,12 +18,12 @@ pub(crate) fn too_many_pages<C>(back_end: &str, most: usize, more: &str) -> Erro
     ))
 }
 
-/// A cell for each byte of memory. Its size is bounded by the pages that were touched.
+/// A cell for each byte of memory. Its size is bounded by the number of pages touched.
 #[derive(Clone, Debug)]
 pub struct Shadow<C> {
     index: FxHashMap<u64, usize>,
     pages: Vec<Box<[C]>>,
-    /// The page that was used last, since accesses stay near each other.
+    /// The page used last, since accesses are usually close to each other.
     last: Option<(u64, usize)>,
 }
 
@@ -34,13 +34,13 @@ impl<C> Default for Shadow<C> {
 }
 
 impl<C: Copy + Default> Shadow<C> {
-    /// How many pages exist.
+    /// Number of pages allocated.
     #[must_use]
     pub fn pages(&self) -> usize {
         self.pages.len()
     }
 
-    /// The cells from `address` on, up to the end of its page, at most `len` of them.
+    /// The cells from `address` to the end of its page, at most `len` of them.
     #[inline]
     pub fn cells(&mut self, address: u64, len: u64) -> &mut [C] {
         let number = address / PAGE_BYTES as u64;
@@ -63,7 +63,7 @@ impl<C: Copy + Default> Shadow<C> {
         page
     }
 
-    /// Calls `visit` with the address and cells of each part of an access; bytes after the last address do not exist.
+    /// Calls `visit` with the address and the cells of each page that an access touches. An access ends at the last address.
     #[inline]
     pub fn visit(&mut self, address: u64, bytes: u64, mut visit: impl FnMut(u64, &mut [C])) {
         let (mut address, mut left) = (address, bytes.min((u64::MAX - address).saturating_add(1)));

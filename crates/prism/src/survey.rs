@@ -1,4 +1,4 @@
-//! What only reading a whole stream shows: events by type, threads, sizes, where accesses go, functions.
+//! Statistics that need a whole stream: events by type, threads, sizes, targets of accesses, functions.
 
 use crate::codec::Codec;
 use crate::event::Kind;
@@ -9,12 +9,12 @@ use quipu_records::survey::{self, Accesses, counted};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Functions that are reported with their counts.
+/// Maximum number of functions in the report.
 const TOP_FUNCTIONS: usize = 50;
-/// Functions that are counted.
+/// Maximum number of functions counted.
 const MAX_FUNCTIONS: usize = 100_000;
 
-/// Reads all of a stream, or until it is cancelled.
+/// Reads the whole stream, unless it is cancelled.
 pub(crate) fn survey(trace: &FlatTrace<Codec>, is_cancelled: &dyn Fn() -> bool) -> Surveyed {
     let (mut n_events, mut by_type, mut threads) = (0u64, BTreeMap::<u16, u64>::new(), BTreeSet::new());
     let (mut accesses, mut functions) = (Accesses::default(), FxHashMap::<Vec<u8>, u64>::default());

@@ -9,15 +9,15 @@ use quipu_records::print::Form;
 use std::io::Write as _;
 use std::sync::{Arc, LazyLock};
 
-/// The number of a kind that the fixed encoding may have, in the codes of types.
+/// The kind number of unknown fixed-encoding events in type codes.
 const UNKNOWN: u16 = 7;
 
-/// The type of an event: its kind in the upper byte, the kind's own code below.
+/// The type code of an event: its kind in the upper byte, the kind's own code in the lower.
 pub(crate) fn code(kind: Kind, own: u8) -> u16 {
     u16::from(kind as u8) << 8 | u16::from(own)
 }
 
-/// The code of an event.
+/// The type code of an event.
 pub(crate) fn code_of(event: &Event) -> u16 {
     match event {
         Event::Memory(memory) => code(Kind::Memory, memory.access.unwrap_or(0)),
@@ -30,7 +30,7 @@ pub(crate) fn code_of(event: &Event) -> u16 {
     }
 }
 
-/// Types of events by code.
+/// Names of event types by code.
 pub(crate) static TYPES: &[(u16, &str)] = {
     const MEMORY: u16 = (Kind::Memory as u16) << 8;
     const COMPUTE: u16 = (Kind::Compute as u16) << 8;
@@ -79,7 +79,7 @@ pub(crate) static TYPES: &[(u16, &str)] = {
     ]
 };
 
-/// The name of a type; none of unknown ones.
+/// The name of a type; `None` if it is unknown.
 pub(crate) fn type_name(code: u16) -> Option<&'static str> {
     TYPES.iter().find(|(known, _)| *known == code).map(|(_, name)| *name)
 }
@@ -100,7 +100,7 @@ static TYPE_NAMES: LazyLock<Arc<Names>> = LazyLock::new(|| {
     groups.into_iter().fold(names, |names, (word, kind)| names.with_group(word, &of(kind))).shared()
 });
 
-/// The codes of a type or group of types by its name.
+/// The codes of a type, or of a group of types, by name.
 pub(crate) fn codes_named(word: &str) -> Option<Vec<u16>> {
     let group = TYPE_NAMES.groups().find(|(name, _)| *name == word).map(|(_, codes)| codes);
     let is_meant = |code: u16, name: &str| match group {
@@ -117,7 +117,7 @@ pub(crate) fn names_of_types() -> Vec<String> {
     TYPE_NAMES.groups().map(|(name, _)| name.to_owned()).collect()
 }
 
-/// Operations of computations.
+/// Names of operations of computations.
 static OPERATIONS: LazyLock<Arc<Names>> = LazyLock::new(|| {
     let names = ["undefined", "add", "subtract", "multiply", "divide", "shift", "move"];
     Names::dense(Storage::U8, &names).shared()
@@ -144,7 +144,7 @@ rows! {
     }
 }
 
-/// How rows are printed.
+/// The printed form of rows.
 ///
 /// ```text
 ///       record  thread  type                          address   size
@@ -208,7 +208,7 @@ pub(crate) fn push(event: &Event, batch: &Batch, record: u64, thread: u64, rows:
     }
 }
 
-/// Cells of fields that a row may lack are printed only where it has them, all others of the row after its size.
+/// Prints the cells of optional fields: a blank if the row lacks the field. All fields after the size are printed in one cell.
 pub(crate) fn own_cell(table: &dyn TableBuf, row: usize, column: &str, out: &mut Vec<u8>) -> bool {
     let Some(rows) = table.get::<Events>() else { return false };
     // Writing to a vector cannot fail.
@@ -221,7 +221,7 @@ pub(crate) fn own_cell(table: &dyn TableBuf, row: usize, column: &str, out: &mut
             };
             true
         }
-        // A blank keeps the room of a cell.
+        // A blank keeps the width of the cell.
         "addr" if !rows.addr.valid.get(row) => {
             out.push(b' ');
             true
@@ -238,7 +238,7 @@ pub(crate) fn own_cell(table: &dyn TableBuf, row: usize, column: &str, out: &mut
     }
 }
 
-/// What a row has besides, with blanks between it.
+/// Prints the remaining fields of a row, separated by blanks.
 fn rest(rows: &Events, row: usize, out: &mut Vec<u8>) {
     let start = out.len();
     let mut word = |text: std::fmt::Arguments<'_>| {

@@ -1,4 +1,4 @@
-//! Opening a stream or dump: nothing in plain bytes says what they are, so options or the stream that carries them do.
+//! Opens a stream or dump. Plain bytes do not identify themselves, so options or the stream that carries them do.
 
 use crate::codec::{BUFFER_BYTES, Codec, Encoding};
 use crate::detail::Detail;
@@ -13,16 +13,16 @@ use quipu_records::trace::FlatTrace;
 use quipu_source::Source;
 use quipu_stream::frame::Extension;
 
-/// Bytes that are looked at to tell the encodings apart.
+/// Number of bytes examined to distinguish the encodings.
 const PROBED_BYTES: usize = 64;
 
-/// Encodings by the numbers that bodies of streams have.
+/// Encodings by the encoding numbers of streams.
 const NUMBERS: [(&str, Encoding); 2] = [("36", Encoding::Fixed), ("38", Encoding::Variable)];
 
 /// An opened stream.
 pub type PrismTrace = FlatTrace<Codec>;
 
-/// The encoding that the beginning of some bytes looks like: the head of a buffer has 12 bytes that are zero.
+/// Guesses the encoding from the beginning of the bytes: the head of a fixed-encoding buffer has 12 zero bytes.
 #[must_use]
 pub fn encoding_of(head: &[u8]) -> Encoding {
     let word = |at: usize| {
@@ -38,12 +38,12 @@ pub fn encoding_of(head: &[u8]) -> Encoding {
     }
 }
 
-/// Whether events of the variable encoding begin with one that says which fields they have.
+/// Whether events of the variable encoding begin with a configuration of their fields.
 pub(crate) fn is_configured(head: &[u8]) -> bool {
     head.first().is_some_and(|head| head >> 5 == Kind::Config as u8)
 }
 
-/// What events after a first frame that cannot be read depend on, if a header says it.
+/// The state for the events after an unreadable first frame, if the header of the next frame has it.
 fn after_lost(source: &Source) -> Option<Here> {
     let container = source.container().ok()?;
     let next = container.next_readable(0, 0)?;
@@ -54,14 +54,14 @@ fn after_lost(source: &Source) -> Option<Here> {
 /// Opens a stream.
 ///
 /// # Errors
-/// `Usage` for options that are none; `Unsupported` for a folder; what the source says.
+/// `Usage` for invalid options; `Unsupported` for a folder; errors of the source.
 pub fn open(source: &Source, options: &OpenOptions) -> Result<PrismTrace> {
     let given = INFO.opening(options)?;
     let gathered = if source.is_folder() { turns::gathered(source)? } else { None };
     let source = gathered.as_ref().unwrap_or(source);
     INFO.refuse_folder(source)?;
     let head = source.head(PROBED_BYTES)?;
-    // If the first frame is damaged, those after it say how they are read.
+    // If the first frame is damaged, the header of a later one has the state.
     let lost = if head.is_empty() { after_lost(source) } else { None };
     let carried = source.said("encoding");
     let encoding = match given.word(&ENCODING) {
@@ -88,7 +88,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<PrismTrace> {
         Encoding::Variable if is_configured => Detail::NONE,
         Encoding::Variable => Detail::SIGRIND,
     });
-    // What the stream says of itself holds, unless an option says otherwise.
+    // The stream's own setting applies, unless an option overrides it.
     let dialect = if given.has(&DIALECT) { None } else { source.said(DIALECT.name) };
     let is_sigrind = dialect.unwrap_or(given.word(&DIALECT)) == SIGRIND;
     let codec = Codec {

@@ -1,10 +1,12 @@
-//! Files of threads: each has the turns of one thread, and says where they stood among those of all.
+//! Files of threads: each has the turns of one thread, with their positions among the events of all threads.
 //!
-//! `split` writes before each frame a setting with four numbers for each turn, or part of one, that the frame has: the ordinal
-//! of its first event, how many events it has, bytes in the file before it that only this file needs (configurations that
-//! another thread made), and its own bytes. So a file that is cut still says where the events of its whole frames stood.
-//! A folder of such files is one trace: turns in the order of their ordinals. Events of a thread whose file is missing, or whose
-//! turns are, are a loss where the first of them stood, which says how many events and whose.
+//! Before each frame, `split` writes a setting with four numbers for each turn, or part of a turn, in the frame: the ordinal
+//! of its first event, its number of events, the number of bytes before it that only this file needs (configurations made by
+//! other threads), and its own length in bytes. So a truncated file still gives the positions of the events in its whole
+//! frames.
+//! A folder of such files is one trace: the turns in the order of their ordinals. If the file of a thread, or the
+//! description of its turns, is missing, its events are reported as a loss at the position of the first of them, with their
+//! number and thread.
 //!
 //! SPEC: prism.md#files-of-threads
 
@@ -24,71 +26,71 @@ use std::hash::Hasher;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The settings that list turns: a number follows.
+/// Prefix of the settings that list turns; a number follows.
 const TURNS: &str = "turns.";
-/// What all files of a trace say alike: how events are encoded, and which trace the turns are of.
+/// The settings that are equal in all files of a trace: the encoding of events, and the id of the whole trace.
 const ENCODING_AND_WHOLE: [&str; 2] = [ENCODING, WHOLE];
-/// The name under which the number of the bodies' encoding is said.
+/// The setting with the number of the bodies' encoding.
 const ENCODING: &str = "encoding";
-/// The setting that says which trace the turns are of.
+/// The setting with the id of the trace to which the turns belong.
 const WHOLE: &str = "whole";
-/// The setting that says how many events all threads have.
+/// The setting with the number of events of all threads.
 const ALL_EVENTS: &str = "events";
-/// The setting that lists all threads, each with the number of its events.
+/// The setting that lists all threads, each with its number of events.
 const THREADS: &str = "threads";
-/// The name under which the file says how its stream is called.
+/// The setting with the name of the file's own stream.
 const OWN_NAME: &str = "name";
-/// What names of files of threads begin with.
+/// Prefix of the names of files of threads.
 const NAME: &str = "thread-";
-/// Files that a message names, at most.
+/// Maximum number of files named in a message.
 const MAX_NAMED: usize = 8;
-/// Bytes of a setting, at most.
+/// Maximum size of a setting in bytes.
 const SETTING_BYTES: usize = 512 << 10;
-/// Turns of a trace, at most.
+/// Maximum number of turns in a trace.
 const MAX_TURNS: usize = 1 << 22;
-/// Turns of a trace and parts of them: one that does not end with a frame continues in the next.
+/// Maximum number of turns and parts of turns: a turn that does not end with a frame continues in the next.
 const MAX_PARTS: usize = 2 * MAX_TURNS;
-/// Frames of one file with turns.
+/// Maximum number of frames with turns in a file.
 const MAX_SETTINGS: usize = 1 << 20;
-/// Settings that may be missing one after the other.
+/// Maximum number of consecutive settings that may be missing.
 const MAX_MISSING: usize = 4096;
-/// Bytes of a configuration event, which is all that only a file needs.
+/// Length of a configuration event in bytes; only configurations are repeated in files.
 const CONFIG_BYTES: u64 = 2;
-/// Bytes that are read at once.
+/// Number of bytes per read.
 const READ_BYTES: usize = 256 << 10;
 
-/// Events of one thread between two swaps, or those of them that stand in one frame.
+/// The events of one thread between two swaps, or the part of them in one frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Turn {
-    /// The position of the first event among those of all threads.
+    /// The position of the first event among the events of all threads.
     pub(crate) ordinal: u64,
     pub(crate) n_events: u64,
-    /// Bytes before it that only the file of the thread needs.
+    /// Bytes before the turn that only the file of this thread needs.
     pub(crate) extra: u64,
-    /// Its own bytes.
+    /// Length of the turn itself in bytes.
     pub(crate) len: u64,
 }
 
-/// What turns of a trace there are and which events they have, in one number.
+/// A hash over the turns of a trace and their events, and their totals.
 #[derive(Default)]
 pub(crate) struct Whole {
     hasher: rustc_hash::FxHasher,
     n_turns: usize,
     n_events: u64,
-    /// Events by thread.
+    /// Number of events by thread.
     threads: BTreeMap<u64, u64>,
 }
 
 impl Whole {
-    /// Adds bytes of an event: two runs of one program have the same turns.
+    /// Adds the bytes of an event, because two runs of one program may have the same turns.
     pub(crate) fn event(&mut self, bytes: &[u8]) {
         self.hasher.write(bytes);
     }
 
-    /// Adds a turn whose events were added.
+    /// Adds a turn whose events have been added.
     ///
     /// # Errors
-    /// `Limit` if there are too many.
+    /// `Limit` if there are too many turns.
     pub(crate) fn add(&mut self, thread: u64, turn: &Turn) -> Result<()> {
         self.hasher.write_u64(thread);
         self.hasher.write_u64(turn.ordinal);
@@ -100,7 +102,7 @@ impl Whole {
         if self.n_turns > MAX_TURNS { Err(too_many()) } else { Ok(()) }
     }
 
-    /// What each file says of the trace: names and values of settings.
+    /// The settings about the whole trace in each file: names and values.
     pub(crate) fn settings(&self) -> Vec<(&'static str, String)> {
         let threads: Vec<String> = self.threads.iter().map(|(thread, n)| format!("{thread} {n}")).collect();
         let mut all = vec![
@@ -108,13 +110,13 @@ impl Whole {
             (ALL_EVENTS, self.n_events.to_string()),
             (THREADS, threads.join(";")),
         ];
-        // Too many threads to say which of them the missing events belong to.
+        // With too many threads, the setting is left out, and missing events are not attributed to threads.
         all.retain(|(_, value)| value.len() <= SETTING_BYTES);
         all
     }
 }
 
-/// The setting for the turns of a frame, the first of which has bytes and events before it in the file.
+/// The setting for the turns of a frame; `first` is the number of bytes and events before its first turn in the file.
 pub(crate) fn of_frame(number: usize, first: (u64, u64), turns: &[Turn]) -> (String, String) {
     let mut text = format!("{} {};", first.0, first.1);
     for Turn { ordinal, n_events, extra, len } in turns {
@@ -124,7 +126,7 @@ pub(crate) fn of_frame(number: usize, first: (u64, u64), turns: &[Turn]) -> (Str
     (format!("{TURNS}{number}"), text)
 }
 
-/// The error for a trace of too many turns.
+/// The error for a trace with too many turns.
 pub(crate) fn too_many() -> Error {
     let what = format!(
         "its threads take turns more than `{MAX_TURNS}` times: files of threads have no room for that"
@@ -132,28 +134,28 @@ pub(crate) fn too_many() -> Error {
     Error::new(ErrorKind::Limit, what)
 }
 
-/// What a file says of its turns.
+/// The turns of a file, from its settings.
 #[derive(Default)]
 struct Said {
     turns: Vec<Placed>,
     /// Bytes and events before the first turn.
     start: Option<(u64, u64)>,
-    /// The ordinal of the first event that may stand in turns without a description.
+    /// The smallest ordinal of events that may be in turns without a description.
     from: u64,
 }
 
-/// A turn in its file.
+/// A turn with its position in the file.
 #[derive(Clone, Copy)]
 struct Placed {
     turn: Turn,
-    /// Bytes and events before it.
+    /// Bytes and events before the turn.
     begin: u64,
     local: u64,
-    /// It may continue one that began in the frame before, of whose turns nothing is said.
+    /// Whether it may continue a turn of the previous frame whose description is missing.
     may_continue: bool,
 }
 
-/// Numbers between blanks.
+/// Reads `N` numbers separated by blanks.
 fn numbers<const N: usize>(text: &str) -> Option<[u64; N]> {
     let mut numbers = text.split(' ').map(|number| number.parse().ok());
     let mut all = [0; N];
@@ -163,7 +165,7 @@ fn numbers<const N: usize>(text: &str) -> Option<[u64; N]> {
     numbers.next().is_none().then_some(all)
 }
 
-/// The turns of a file; none if it is no file of a thread.
+/// The turns of a file; `None` if it is not the file of a thread.
 fn turns_of(file: &Source) -> Result<Option<Said>> {
     let wrong = || Error::malformed("its list of turns cannot be read").in_file(file.name());
     let mut said = Said::default();
@@ -203,7 +205,7 @@ fn turns_of(file: &Source) -> Result<Option<Said>> {
     Ok((!said.turns.is_empty()).then_some(said))
 }
 
-/// How many events each thread has, as the files say.
+/// Number of events by thread, from a file's setting.
 fn threads_of(text: &str) -> BTreeMap<u64, u64> {
     text.split(';').filter_map(numbers).map(|[thread, n]| (thread, n)).collect()
 }
@@ -213,24 +215,24 @@ fn base_name(file: &Source) -> &str {
     file.name().rsplit('/').next().unwrap_or_default()
 }
 
-/// The thread that a file is of, by the name that its stream has, or that of the file where the stream does not say it.
+/// The thread of a file, from the name of its stream, or from the file's name if the stream has none.
 fn thread_of(file: &Source) -> Option<u64> {
     let name = file.said(OWN_NAME).unwrap_or(base_name(file)).strip_prefix(NAME)?;
     name.strip_suffix(".prism").unwrap_or(name).parse().ok()
 }
 
-/// Events of files that are not here.
+/// Events of a file that are not available.
 struct Missing {
-    /// They stand after the event with this ordinal, or later.
+    /// The events come after the event with this ordinal, or later.
     from: u64,
     n_events: u64,
     damage: CarrierDamage,
 }
 
-/// The events of files of threads as those of one; none if the folder has no files of events.
+/// Merges the events of files of threads into one source; `None` if the folder has no files of events.
 ///
 /// # Errors
-/// `Unsupported` for files that are not of one trace; `Malformed` for lists of turns that cannot be; what the sources say.
+/// `Unsupported` for files that do not belong to one trace; `Malformed` for invalid lists of turns; errors of the sources.
 pub(crate) fn gathered(folder: &Source) -> Result<Option<Source>> {
     let files = folder.files()?;
     let is_of_events = |file: &&Source| matches!(file.said(ENCODING), Some("36" | "38"));
@@ -255,7 +257,7 @@ pub(crate) fn gathered(folder: &Source) -> Result<Option<Source>> {
     let mut absent = threads.clone();
     let (mut missing, mut turns, mut starts, mut parts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for file in &files {
-        // What a file of a thread says of itself may be damaged.
+        // The settings of a file may be damaged.
         let is_same = |name: &str| file.said(name).is_none_or(|said| first.said(name) == Some(said));
         let thread = thread_of(file).filter(|thread| absent.contains_key(thread));
         let said = match turns_of(file)? {
@@ -267,7 +269,7 @@ pub(crate) fn gathered(folder: &Source) -> Result<Option<Source>> {
         };
         let n_own = thread.and_then(|thread| absent.remove(&thread));
         let Said { turns: placed, start, mut from } = said;
-        // Where the first frame is damaged, there is no beginning to look at.
+        // If the first frame is damaged, the beginning cannot be read.
         let opened = file.container().and_then(|container| Ok((container.bytes(READ_BYTES)?, container)));
         let Ok((mut bytes, container)) = opened else {
             let damage = damage_of(file);
@@ -277,7 +279,7 @@ pub(crate) fn gathered(folder: &Source) -> Result<Option<Source>> {
         let (mut n_there, len) = (0_u64, bytes.len());
         for placed in placed {
             let Placed { turn, begin, .. } = placed;
-            // A file that is cut may say more of its turns than it has.
+            // A truncated file may list more turns than it has.
             if begin.saturating_add(turn.len) > len {
                 from = from.min(turn.ordinal);
                 continue;
@@ -327,7 +329,7 @@ pub(crate) fn gathered(folder: &Source) -> Result<Option<Source>> {
     }
     let is_whole = gaps.is_empty();
     let mut making = Making::default();
-    // Which fields events have at first, if they do not say so themselves.
+    // The fields of events at the beginning, if the events do not configure them.
     let of_first = turns.first().map(|(_, number)| *number);
     let start_of = |number: usize| Some((number, starts[number]?));
     let of_others = || (0..parts.len()).filter_map(start_of).find(|(_, (at, _))| *at > 0);
@@ -339,11 +341,11 @@ pub(crate) fn gathered(folder: &Source) -> Result<Option<Source>> {
         while let Some(gap) = gaps.next_if(|gap| gap.start < turn.ordinal) {
             making.add_missing(&mut missing, gap.end);
             if may_continue {
-                // The frame says whose events these are, since nothing here does.
+                // The frame's header gives the thread of these events, since no event here does.
                 making.add_beside(damage_of(&parts[file].file));
             }
         }
-        // Where other threads are missing, their configurations are, too.
+        // If files of other threads are missing, so are their configurations.
         let n_before = if is_whole { 0 } else { turn.extra };
         let (len, n_extra) = (turn.len.saturating_add(n_before), n_before / CONFIG_BYTES);
         let of =
@@ -351,7 +353,7 @@ pub(crate) fn gathered(folder: &Source) -> Result<Option<Source>> {
         making.add(of, len, turn.n_events.saturating_add(n_extra));
     }
     making.add_missing(&mut missing, u64::MAX);
-    // One of them says it, if others do not for damage.
+    // Takes each setting from the first file that has it, because others may be damaged.
     let said = [ENCODING, "detail", "sizes"].into_iter().filter_map(|name| {
         Some((name, files.iter().filter(says_whole).find_map(|file| file.said(name))?.to_owned()))
     });
@@ -361,7 +363,7 @@ pub(crate) fn gathered(folder: &Source) -> Result<Option<Source>> {
     Ok(Some(Source::of_content(folder.name(), Arc::new(content))))
 }
 
-/// Why events of a file are not here.
+/// The reason why events of a file are not available.
 fn damage_of(file: &Source) -> CarrierDamage {
     file.damage().cloned().unwrap_or_else(|| CarrierDamage {
         file: file.name().to_owned(),
@@ -374,7 +376,7 @@ fn damage_of(file: &Source) -> CarrierDamage {
     })
 }
 
-/// What is said of a file that is opened by itself, if it has the events of one thread among several.
+/// The note for a file of one thread that is opened alone.
 pub(crate) fn of_one_thread(file: &Source) -> Option<String> {
     let n_all: u64 = file.said(ALL_EVENTS).filter(|_| file.said(WHOLE).is_some())?.parse().ok()?;
     let threads = threads_of(file.said(THREADS).unwrap_or_default());
@@ -388,7 +390,7 @@ pub(crate) fn of_one_thread(file: &Source) -> Option<String> {
     Some(format!("{} of other threads are not here: this is the file of one of them", counted(n, "event")))
 }
 
-/// What is said of events that no file has.
+/// The note about events that no file has.
 fn absent_files(n: u64, n_all: u64, absent: &BTreeMap<u64, u64>) -> String {
     let mut said =
         format!("{} of other threads are not here, of {} of all", counted(n, "event"), grouped(n_all));
@@ -404,13 +406,13 @@ fn absent_files(n: u64, n_all: u64, absent: &BTreeMap<u64, u64>) -> String {
 struct File {
     file: Source,
     container: Container,
-    /// A cursor that no reader has now.
+    /// A cursor that is not in use.
     bytes: Mutex<Option<Bytes>>,
     thread: Option<u64>,
 }
 
 impl File {
-    /// Gives `read` a cursor.
+    /// Calls `read` with a cursor.
     fn with<T>(&self, read: impl FnOnce(&mut Bytes) -> io::Result<T>) -> io::Result<T> {
         let lock = || self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let cursor = lock().take();
@@ -424,27 +426,27 @@ impl File {
     }
 }
 
-/// Where bytes stand.
+/// A range of bytes in the merged source.
 struct Piece {
     start: u64,
     end: u64,
     of: Of,
-    /// Events before it among those of all pieces, and its own.
+    /// Number of events before it in all pieces, and in it.
     records: u64,
     n_events: u64,
 }
 
-/// What a piece is.
+/// The contents of a piece.
 #[derive(Clone, Copy)]
 enum Of {
-    /// Bytes of a file: `local` events stand before it there. Of bytes before it, `extra` say which fields its events have, and
-    /// are no part of it.
+    /// Bytes of a file from `at`; `local` events come before them in the file. The `extra` bytes before `at` configure the
+    /// fields of its events and are not part of the piece.
     Turn { file: usize, at: u64, extra: u64, local: u64 },
-    /// A byte that cannot be read: it stands for what is not here.
+    /// One unreadable byte, which stands for missing events.
     Missing(usize),
 }
 
-/// Pieces in the making.
+/// Collects pieces.
 #[derive(Default)]
 struct Making {
     pieces: Vec<Piece>,
@@ -463,7 +465,7 @@ impl Making {
         self.records = records.saturating_add(n_events);
     }
 
-    /// Adds what is missing before the event with an ordinal, as far as it may stand there.
+    /// Adds the missing events that may come before the event with ordinal `before`.
     fn add_missing(&mut self, missing: &mut Vec<Missing>, before: u64) {
         for Missing { n_events, damage, .. } in missing.extract_if(.., |missing| missing.from < before) {
             self.add(Of::Missing(self.damages.len()), 1, n_events);
@@ -471,24 +473,24 @@ impl Making {
         }
     }
 
-    /// Adds a byte that cannot be read, by which nothing is lost: reading begins anew after it.
+    /// Adds an unreadable byte without a loss, after which reading starts anew.
     fn add_beside(&mut self, damage: CarrierDamage) {
         self.add(Of::Missing(self.damages.len()), 1, 0);
         self.damages.push(CarrierDamage { records: Some(0), bytes: None, is_beside: true, ..damage });
     }
 }
 
-/// The turns of several files one after the other.
+/// The turns of several files, merged into one sequence.
 struct Gathered {
     pieces: Vec<Piece>,
     files: Vec<File>,
     said: Vec<(&'static str, String)>,
-    /// What is not there of the trace.
+    /// Missing parts of the trace.
     damages: Vec<CarrierDamage>,
 }
 
 impl Gathered {
-    /// Why a piece cannot be read from some byte on. A turn stands in one frame: all of it is lost, and no more.
+    /// The error for a piece that cannot be read from byte `skip`. A turn is in one frame, so exactly this turn is lost.
     fn of_piece(&self, piece: &Piece, skip: u64, cause: io::Error) -> io::Error {
         match (CarrierDamage::of(&cause), piece.of) {
             (Some(damage), Of::Turn { .. }) if skip == 0 => CarrierDamage {
@@ -508,7 +510,7 @@ impl Gathered {
         self.pieces.get(self.pieces.partition_point(|piece| piece.end <= at))
     }
 
-    /// What holds where a piece begins.
+    /// The state at the beginning of a piece.
     fn state_of(&self, piece: &Piece) -> Vec<u8> {
         let Of::Turn { file, at, extra, .. } = piece.of else {
             return Here::default().to_bytes_without_fields();
@@ -523,12 +525,12 @@ impl Gathered {
             // A frame begins here.
             return said.state;
         }
-        // Fields have not changed since the first event, or events here say how.
+        // The fields have not changed since the first event, or events here configure them.
         here.to_bytes_without_fields()
     }
 }
 
-/// The fields that configurations say.
+/// The fields that a sequence of configurations sets.
 fn detail_of(mut bytes: &[u8]) -> io::Result<Detail> {
     let (mut detail, mut scratch) = (Detail::NONE, Batch::default());
     let mut decoder = Decoder::new(detail, Dialect::Strict);
@@ -550,7 +552,7 @@ impl Content for Gathered {
 
     fn read_at(&self, at: u64, out: &mut [u8]) -> io::Result<usize> {
         let mut n_read = 0;
-        // Turns are short: several fill the buffer of a reader.
+        // Turns are short, so several of them fill a reader's buffer.
         let first = self.pieces.partition_point(|piece| piece.end <= at);
         for piece in &self.pieces[first..] {
             let skip = (at + n_read as u64).saturating_sub(piece.start);
@@ -562,7 +564,7 @@ impl Content for Gathered {
             let got = match piece.of {
                 Of::Missing(number) => Err(self.damages[number].clone().into_io()),
                 Of::Turn { file, at, .. } => self.files[file].with(|cursor| {
-                    // Of bytes some of which cannot be read, those before them.
+                    // If some of the bytes cannot be read, only those before them are returned.
                     let is_sound = cursor.get(at + skip, wanted).is_ok();
                     let there = cursor.get(at + skip, if is_sound { wanted } else { 1 })?;
                     let n = there.len().min(wanted);
@@ -572,7 +574,7 @@ impl Content for Gathered {
             };
             let n = match got {
                 Ok(n) => n,
-                // What was read before is given first.
+                // Returns the bytes read so far first.
                 Err(_) if n_read > 0 => break,
                 Err(cause) => return Err(self.of_piece(piece, skip, cause)),
             };

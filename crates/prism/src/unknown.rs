@@ -1,6 +1,6 @@
-//! Events whose codes have no meaning.
+//! Events with undefined codes.
 //!
-//! Codes stay numbers, so that such events can be shown and copied; that they are there is never passed over in silence.
+//! Codes are kept as numbers, so that such events can be printed and copied; they are always reported.
 //!
 //! SPEC: prism.md#kinds-and-codes
 
@@ -9,28 +9,28 @@ use crate::rules;
 use quipu_model::RuleInfo;
 use std::fmt;
 
-/// The highest number of an operation that has a name.
+/// The highest operation number with a name.
 const LAST_OPERATION: u8 = 6;
 
-/// What Valgrind's front end makes of wide accesses, whose sizes spill into the type: a store of 16 bytes or a load of 32.
+/// The type of wide accesses from Valgrind's front end, whose sizes overflow into the type: a 16-byte store or a 32-byte load.
 const EITHER: u8 = access::LOAD | access::STORE;
 
-/// A code without a meaning.
+/// An undefined code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unknown {
-    /// The tag of an event of the fixed encoding.
+    /// An unknown tag in the fixed encoding.
     Tag(u8),
-    /// A type of the event's kind.
+    /// An undefined type of a kind, with a description of the kind.
     Type(&'static str, u8),
 }
 
 impl Unknown {
-    /// The code of an event that has no meaning, if there is one.
+    /// The undefined code of an event, if it has one.
     #[must_use]
     #[inline]
     pub fn of(event: &Event) -> Option<Unknown> {
         let beyond = |code: Option<u8>, last: u8| code.filter(|code| *code > last);
-        // No type is none of these either: where the field is there, it says what the event is.
+        // Type 0 is undefined, too: if the field is present, it has to say what the event is.
         let outside = |code: Option<u8>, last: u8| code.filter(|code| *code == 0 || *code > last);
         match event {
             Event::Memory(memory) => Unknown::found("type of an access", outside(memory.access, EITHER)),
@@ -60,7 +60,7 @@ impl Unknown {
         code.map(|code| Unknown::Type(what, code))
     }
 
-    /// The rule that it breaks.
+    /// The rule that the code violates.
     pub(crate) fn rule(self) -> &'static RuleInfo {
         match self {
             Unknown::Tag(_) => &rules::TAG,

@@ -1,4 +1,4 @@
-//! The variable encoding: 1 to 258 bytes for each event, with events that change the level of detail.
+//! The variable encoding: 1 to 258 bytes per event, with events that change the level of detail.
 //!
 //! SPEC: prism.md#variable-encoding
 
@@ -13,47 +13,47 @@ use crate::position::{Position, has};
 
 /// The first byte of the event that ends a buffer.
 pub const END: u8 = 6 << 5;
-/// The most bytes that an event has.
+/// Maximum length of an event in bytes.
 pub const MAX_EVENT_BYTES: usize = 258;
-/// Bytes of addresses; the highest is left out.
+/// Number of address bytes; the highest byte is left out.
 const ADDRESS_BYTES: usize = 7;
-/// The most bytes of an access or a computation.
+/// Maximum length of an access or a computation in bytes.
 const PLAIN_BYTES: usize = 9;
-/// The bits of addresses that are kept.
+/// Mask for the address bits that are stored.
 const ADDRESS_MASK: u64 = (1 << 56) - 1;
 
-/// Control flow, in the first byte: it was taken.
+/// Control flow, bit of the first byte: the branch was taken.
 const TAKEN: u8 = 0b10;
-/// Control flow, in the first byte: its target is computed.
+/// Control flow, bit of the first byte: the target is computed.
 const INDIRECT: u8 = 0b01;
 
-/// Control flow, as its type: a branch, and whether it was taken is unknown.
+/// Control flow, type: a branch for which it is unknown whether it was taken.
 const BLIND_BRANCH: u8 = 5;
-/// The target of control flow whose target is unknown.
+/// Control flow: the value for an unknown target.
 const NO_TARGET: u64 = ADDRESS_MASK;
 
-/// How a stream is read.
+/// The dialect of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Dialect {
-    /// As the description of the encoding says.
+    /// As the encoding is described.
     #[default]
     Strict,
-    /// As the front end of the branch `variable-serde` writes it: sizes of accesses are halves, or-ed into the type.
+    /// As the front end of the branch `variable-serde` writes it: sizes of accesses are halved, and OR-ed into the type.
     ///
-    /// QUIRK: the front end writes bytes / 2 where the logarithm belongs. Size and type that cannot be decided are absent.
+    /// QUIRK: the front end writes bytes / 2 where the logarithm belongs. An ambiguous size or type is absent.
     Sigrind,
 }
 
-/// What a call of [`Decoder::decode`] did.
+/// The progress made by a call of [`Decoder::decode`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// Bytes that were read.
+    /// Number of bytes read.
     pub used: usize,
-    /// Whether the last of them was the end of a buffer: bytes after it mean nothing.
+    /// Whether the last of them ended a buffer: bytes after it are undefined.
     pub has_ended: bool,
 }
 
-/// Reads buffers of events, one after the other.
+/// Decodes buffers of events, one after the other.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     detail: Detail,
@@ -62,34 +62,34 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A reader of a stream that begins with these fields.
+    /// A decoder for a stream that begins with these fields.
     #[must_use]
     pub fn new(detail: Detail, dialect: Dialect) -> Decoder {
         Decoder { detail, dialect, position: Position::default() }
     }
 
-    /// The same reader for events that belong to this thread until a swap says otherwise.
+    /// Sets the thread of events until the first swap.
     #[must_use]
     pub fn of_thread(mut self, thread: u64) -> Decoder {
         self.position.thread = Some(thread);
         self
     }
 
-    /// The level of detail that holds now.
+    /// The current level of detail.
     #[must_use]
     pub fn detail(&self) -> Detail {
         self.detail
     }
 
-    /// Moves to an offset without reading, past what follows the end of a buffer.
+    /// Advances the offset without reading, past the bytes after the end of a buffer.
     pub fn skip(&mut self, bytes: u64) {
         self.position.offset += bytes;
     }
 
-    /// Reads events from the beginning of `bytes` into the batch. A batch ends before the thread changes.
+    /// Decodes events from the beginning of `bytes` into the batch. A batch ends before the thread changes.
     ///
     /// # Errors
-    /// If the first event is wrong. Events before a wrong one are given first.
+    /// Returns an error if the first event is malformed. Events before a malformed one are returned first.
     pub fn decode(&mut self, bytes: &[u8], batch: &mut Batch) -> Result<Progress, Fault> {
         self.position.begin(batch);
         let (mut used, mut has_ended) = (0, false);
@@ -123,8 +123,9 @@ impl Decoder {
         Ok(Progress { used, has_ended })
     }
 
-    /// Reads accesses and computations until another event or the last bytes come, and says how many bytes they have.
-    // PERF: these go straight into the batch. Through `event`, each waits on the stack for bytes that are read as words.
+    /// Decodes accesses and computations up to another kind of event or the last few bytes; returns the number of bytes decoded.
+    // PERF: these events are built directly in the batch. Through `event`, each waits on the stack for bytes that are read
+    // as words.
     #[inline(always)]
     fn plain(&self, bytes: &[u8], batch: &mut Batch) -> usize {
         let mut used = 0;
@@ -145,13 +146,13 @@ impl Decoder {
         used
     }
 
-    /// Changes the level of detail for what follows.
+    /// Changes the level of detail of the following events.
     pub(crate) fn configure(&mut self, config: Config) {
         self.detail.configure(config);
     }
 
-    /// The event at the beginning of `bytes` and its length; its name goes into the batch, the event does not.
-    // PERF: with two callers the compiler keeps it apart, and loops over batches take twice as long.
+    /// The event at the beginning of `bytes`, and its length. Adds its name to the batch, but not the event.
+    // PERF: with two callers, the compiler does not inline it by itself, and loops over batches take twice as long.
     #[inline(always)]
     pub(crate) fn event(&self, bytes: &[u8], batch: &mut Batch) -> Result<(Event, usize), Wrong> {
         let head = bytes[0];
@@ -253,17 +254,17 @@ impl Decoder {
     }
 }
 
-/// Type and size of an access, as far as they can be decided.
+/// The type and size of an access, as far as they are unambiguous.
 fn sigrind(head: u8) -> (Option<u8>, Option<u16>) {
     let access = Some(head >> 3 & 3);
     match (head >> 3 & 3, head & 7) {
-        // A store of 16 bytes or a load of 32.
+        // Either a 16-byte store or a 32-byte load.
         (3, 0) => (None, None),
         (_, 1) => (access, Some(2)),
         (_, 2) => (access, Some(4)),
         (_, 4) => (access, Some(8)),
         (_, 5) => (access, Some(10)),
-        // A load of 1 byte or 16, a store of 1 byte or 32; odd sizes.
+        // Ambiguous: a load of 1 or 16 bytes, a store of 1 or 32 bytes; and odd sizes.
         _ => (access, None),
     }
 }
@@ -272,11 +273,11 @@ fn bytes_at<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], Wrong> {
     bytes.get(at..at + N).and_then(|bytes| bytes.try_into().ok()).ok_or(Wrong::Truncated)
 }
 
-/// The ids of one to four arguments, after two bytes.
+/// The ids of one to four arguments, after the first two bytes.
 #[inline(always)]
 fn ids(bytes: &[u8], count: u8) -> Result<[u8; 4], Wrong> {
     if let Some(word) = bytes.get(2..).and_then(<[u8]>::first_chunk) {
-        // What belongs to the next event is left out.
+        // Masks bytes of the next event.
         return Ok((u32::from_le_bytes(*word) & (u32::MAX >> (32 - 8 * u32::from(count)))).to_le_bytes());
     }
     let found = bytes.get(2..2 + usize::from(count)).ok_or(Wrong::Truncated)?;
@@ -286,27 +287,27 @@ fn ids(bytes: &[u8], count: u8) -> Result<[u8; 4], Wrong> {
 /// The address after the first byte.
 #[inline(always)]
 fn address(bytes: &[u8]) -> Result<u64, Wrong> {
-    // Both together are a word.
+    // The first byte and the address together are one word.
     let word: &[u8; 1 + ADDRESS_BYTES] = bytes.first_chunk().ok_or(Wrong::Truncated)?;
     Ok(u64::from_le_bytes(*word) >> 8)
 }
 
-/// Writes events.
+/// Encodes events.
 #[derive(Clone, Debug)]
 pub struct Encoder {
     detail: Detail,
-    /// What was written.
+    /// The encoded bytes.
     pub out: Vec<u8>,
 }
 
 impl Encoder {
-    /// A writer of a stream that begins with these fields, which it does not say.
+    /// An encoder for a stream that begins with these fields, without writing configurations of them.
     #[must_use]
     pub fn agreed(detail: Detail) -> Encoder {
         Encoder { detail, out: Vec::new() }
     }
 
-    /// A writer of a stream that says its fields first, as a stored stream must.
+    /// An encoder for a stream that begins with configurations of its fields, as stored streams have to.
     #[must_use]
     pub fn stored(detail: Detail) -> Encoder {
         let mut encoder = Encoder::agreed(detail);
@@ -316,7 +317,7 @@ impl Encoder {
         encoder
     }
 
-    /// The fields that the next event has.
+    /// The fields of the next event.
     pub(crate) fn detail(&self) -> Detail {
         self.detail
     }
@@ -326,10 +327,11 @@ impl Encoder {
         self.out.push(END);
     }
 
-    /// Adds an event of a batch. Nothing is written if it fails.
+    /// Adds an event of a batch. Writes nothing on failure.
     ///
     /// # Errors
-    /// If the encoding or the level of detail has no room for a field, or asks for one that the event has not.
+    /// Returns an error if the encoding or the level of detail cannot represent a field, or requires one that the event does
+    /// not have.
     pub fn put(&mut self, event: &Event, batch: &Batch) -> Result<(), Wrong> {
         let mut bytes = [0; MAX_EVENT_BYTES];
         let len = match event {
@@ -355,7 +357,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Adds an event as its bytes are.
+    /// Adds an event with its original bytes.
     pub(crate) fn put_bytes(&mut self, event: &Event, bytes: &[u8]) {
         if let Event::Config(config) = event {
             self.detail.configure(*config);
@@ -469,12 +471,12 @@ fn put_address(bytes: &mut [u8], address: u64) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// A code that must fit into as many bits.
+/// Returns `code` if it fits into `width` bits.
 fn bits(code: u8, width: u32, what: &'static str) -> Result<u8, Wrong> {
     if u32::from(code) < 1 << width { Ok(code) } else { Err(Wrong::NoRoom(what)) }
 }
 
-/// The logarithm of a size, which must be a power of two of at most 128 bytes.
+/// The binary logarithm of a size, which has to be a power of two of at most 128 bytes.
 fn power(size: u16) -> Result<u8, Wrong> {
     if size.is_power_of_two() && size <= 128 {
         Ok(size.trailing_zeros() as u8)

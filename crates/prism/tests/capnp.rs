@@ -1,16 +1,16 @@
-//! A reader of SynchroTraceGen's messages, for tests: any number of segments, far pointers included.
+//! A reader of SynchroTraceGen's messages for tests: any number of segments, far pointers included.
 
 /// Ranges of addresses.
 type Ranges = Vec<(u64, u64)>;
 
-/// An event of either form, as far as a test compares them.
+/// An event of either form, reduced to the parts that tests compare.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Message {
-    /// Counts in the order of the structure; ranges that were written, ranges that were read.
+    /// Counts in the order of the structure; written ranges, read ranges.
     Computation([u64; 4], Ranges, Ranges),
-    /// Operations, the kind of access, its range.
+    /// Operations, kind of the access, its range.
     Plain([u64; 2], u64, (u64, u64)),
-    /// Thread, event, ranges.
+    /// Thread, event and ranges of each edge.
     Communication(Vec<(u64, u64, Ranges)>),
     Sync(u64, Vec<u64>),
     Marker(u64),
@@ -44,7 +44,7 @@ fn unpack(packed: &[u8]) -> Vec<u64> {
     words
 }
 
-/// A pointer: where it leads, and what it says of that.
+/// The target of a pointer, with the pointer's own bits.
 struct Target {
     segment: usize,
     at: usize,
@@ -77,7 +77,7 @@ impl Segments<'_> {
         Some(Target { segment: (first >> 32) as usize, at, tag: self.word(far, pad + 1) })
     }
 
-    /// The elements of a list of structures: segment, where, words of data.
+    /// The elements of a list of structures: segment, position, words of data.
     fn structures(&self, segment: usize, at: usize) -> Vec<(usize, usize, usize)> {
         let Some(target) = self.follow(segment, at) else { return Vec::new() };
         assert_eq!(target.tag >> 32 & 7, 7, "a list of structures");
@@ -99,7 +99,7 @@ impl Segments<'_> {
     }
 }
 
-/// All events of all messages.
+/// Reads all events of all messages.
 pub(crate) fn read(packed: &[u8]) -> Vec<Message> {
     let words = unpack(packed);
     let (mut all, mut rest) = (Vec::new(), words.as_slice());

@@ -30,7 +30,7 @@ fn decode_variable(bytes: &[u8], detail: Detail) -> (Vec<(Event, Vec<u8>)>, Opti
     (all, None)
 }
 
-/// Events with their names beside them, so that batches can differ.
+/// Events with their names, so that events of different batches can be compared.
 fn named(batch: &Batch) -> Vec<(Event, Vec<u8>)> {
     let mut all = Vec::new();
     for event in &batch.events {
@@ -58,7 +58,7 @@ fn decode_dump(bytes: &[u8], detail: Detail) -> Vec<(Event, Vec<u8>)> {
     all
 }
 
-/// Puts named events into a batch.
+/// Makes a batch of named events.
 fn batch_of(events: &[(Event, Vec<u8>)]) -> Batch {
     let mut batch = Batch::default();
     for (event, name) in events {
@@ -121,7 +121,7 @@ fn detail() -> impl Strategy<Value = Detail> {
     })
 }
 
-/// An event that has exactly the fields of a level of detail, in the range of both encodings.
+/// An event with exactly the fields of a level of detail, in the range of both encodings.
 fn event(detail: Detail) -> impl Strategy<Value = (Event, Vec<u8>)> {
     let of = |fields: u8, field: u8| fields & field != 0;
     let address = 0..1u64 << 56;
@@ -149,7 +149,7 @@ fn event(detail: Detail) -> impl Strategy<Value = (Event, Vec<u8>)> {
             (event, Vec::new())
         },
     );
-    // The largest address of the variable encoding is an unknown target there, and its type 5 a branch of unknown outcome.
+    // In the variable encoding, the largest address stands for an unknown target, and type 5 for a branch of unknown outcome.
     let kinds = prop_oneof![0..5u8, 6..8u8];
     let targets = prop::option::of(0..(1u64 << 56) - 1);
     let control = (kinds, prop::option::of(any::<bool>()), any::<bool>(), targets).prop_map(
@@ -196,7 +196,7 @@ fn written(events: &[(Event, Vec<u8>)], detail: Detail) -> Vec<u8> {
     encoder.out
 }
 
-/// Every level of detail that changes a length or what is absent.
+/// Every level of detail that changes a length or makes a field absent.
 #[test]
 fn every_level_of_detail_is_read_as_it_was_written() {
     use proptest::strategy::ValueTree;

@@ -1,4 +1,4 @@
-//! Hooks: what they get with each event, and how a run ends.
+//! Hooks: the arguments of each call, and the ends of runs.
 
 use quipu_prism::batch::{At, Batch};
 use quipu_prism::event::{

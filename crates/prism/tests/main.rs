@@ -1,4 +1,4 @@
-//! The crate from outside.
+//! All integration tests of the crate.
 
 #![allow(clippy::unwrap_used, unreachable_pub)]
 

@@ -1,4 +1,4 @@
-//! Sample streams against what an independent decoder counted in them.
+//! Compares sample streams with the counts of an independent decoder.
 
 use quipu_prism::event::{Event, context, sync};
 use quipu_prism::variable::{Dialect, Encoder};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::PathBuf;
 
-/// The folder of samples. `QUIPU_PRISM_SAMPLES` names another one of the same arrangement.
+/// The folder of samples. `QUIPU_PRISM_SAMPLES` may name another folder with the same layout.
 pub(crate) fn folder() -> PathBuf {
     std::env::var_os("QUIPU_PRISM_SAMPLES").map_or_else(
         || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/prism")),
@@ -22,7 +22,7 @@ pub(crate) fn gunzip(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The bytes of a sample, however it is packed; none if the folder has no such file.
+/// The decompressed bytes of a sample; `None` if the folder has no such file.
 pub(crate) fn sample(name: &str) -> Option<Vec<u8>> {
     let path = |extension: &str| folder().join(format!("{name}{extension}"));
     if let Ok(bytes) = std::fs::read(path(".zst")) {

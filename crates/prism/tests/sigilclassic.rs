@@ -1,4 +1,4 @@
-//! SigilClassic on events whose communication is known.
+//! SigilClassic on events with known communication.
 
 use quipu_prism::Detail;
 use quipu_prism::batch::Batch;
@@ -6,7 +6,7 @@ use quipu_prism::event::{Compute, Context, Event, Memory, Place, Sync, access, c
 use quipu_prism::hooks::{Sink, run_dump};
 use quipu_prism::sigilclassic::{Bytes, SigilClassic};
 
-/// What a test's program does.
+/// A step of a test's program.
 #[derive(Clone, Copy)]
 enum Do {
     Swap(u64),

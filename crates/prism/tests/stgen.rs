@@ -1,4 +1,4 @@
-//! SimpleCount and SynchroTraceGen against what Prism's back ends wrote for the same events.
+//! Compares SimpleCount and SynchroTraceGen with the output of Prism's back ends for the same events.
 
 use crate::capnp::{self, Message};
 use crate::samples::{folder, gunzip, sample};
@@ -15,7 +15,7 @@ use std::path::Path;
 
 const PROGRAMS: [&str; 3] = ["mm8", "prodcons", "threads"];
 
-/// Files of a folder by name, unpacked.
+/// Files of a folder by name, decompressed.
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -41,7 +41,7 @@ fn run(events: &[u8], form: Form, aggregation: u64, has_quirks: bool) -> BTreeMa
     files(out.path())
 }
 
-/// The name of a folder of goldens as form and aggregation.
+/// The form and aggregation in the name of a folder of goldens.
 fn settings(name: &str) -> (Form, u64) {
     let (form, aggregation) = name.rsplit_once("-c").unwrap();
     let form = match form.rsplit_once('-').unwrap().1 {
@@ -88,7 +88,7 @@ fn stgen_writes_what_prism_writes_with_its_defects() {
             for (file, bytes) in &expected {
                 let ours = &written[file];
                 if file.ends_with(".bin") {
-                    // Messages have segments as the library that wrote them likes; their events are the same.
+                    // The library that wrote the messages chose other segments; the events are the same.
                     assert!(capnp::read(ours) == capnp::read(bytes), "{name}/{file}");
                 } else if ours != bytes {
                     let pairs = ours.split(|b| *b == b'\n').zip(bytes.split(|b| *b == b'\n'));
@@ -114,7 +114,7 @@ fn stgen_writes_what_prism_writes_with_its_defects() {
     assert!(seen >= 80, "{seen}");
 }
 
-/// All that differs between right values and Prism's on the sample.
+/// The differences between correct values and Prism's on the sample.
 #[test]
 fn right_values_differ_where_prism_is_wrong() {
     let events = sample("fixed/threads.full.fixed18").unwrap();
@@ -139,7 +139,7 @@ fn right_values_differ_where_prism_is_wrong() {
         "the sum over all threads at the barrier"
     );
 
-    // Messages: ranges that were read are those of the text.
+    // In messages, the ranges read are those of the text.
     let (ours, quirks) = (run(&events, Form::Capnp, 100, false), run(&events, Form::Capnp, 100, true));
     let name = "sigil.events.out-3.compressed.capn.bin";
     let pairs = capnp::read(&ours[name]).into_iter().zip(capnp::read(&quirks[name]));
@@ -283,7 +283,7 @@ fn what_far_threads_read_counts_as_pages_until_it_is_written() {
     let mut stgen = Stgen::new(options);
     (1..=130).for_each(|thread| stgen.take(&batch(thread, &[memory(access::LOAD, 0, 1)])).unwrap());
     let read = |thread: u64, page: u64| batch(thread, &[memory(access::LOAD, page * 4096, 4096)]);
-    // Two pages, and 68 bytes for each of their bytes: more than five pages.
+    // Two pages, plus 68 bytes for each of their bytes, which is more than five pages.
     stgen.take(&read(130, 0)).unwrap();
     assert_eq!(stgen.pages(), 1 + 2);
     stgen.take(&batch(1, &[memory(access::STORE, 0, 4096)])).unwrap();
@@ -294,14 +294,14 @@ fn what_far_threads_read_counts_as_pages_until_it_is_written() {
     assert!(error.contains("more than 7 pages"), "{error}");
 }
 
-/// The edges that threads beyond the first 128 have are those that as many threads below would have.
+/// Threads after the first 128 have the same edges as the threads before.
 #[test]
 fn any_number_of_threads_communicates_and_quirks_end_with_the_129th() {
     let load = |thread: u64| batch(thread, &[memory(access::LOAD, 0x1000, 8)]);
     let store = |thread: u64| batch(thread, &[memory(access::STORE, 0x1000, 8)]);
     let mut batches = vec![store(1)];
     batches.extend((2..=300).map(load));
-    // A second read is local; after a write all have to read anew, those of before and a new one.
+    // A second read is local; after a write, all threads have to read anew, the earlier ones and a new one.
     batches.extend([load(2), load(299), store(300), load(299), load(2), load(301)]);
     let files = written(100, false, &batches);
     let of = |thread: u64| &files[&format!("sigil.events.out-{thread}")];

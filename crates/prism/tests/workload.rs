@@ -1,4 +1,4 @@
-//! Work, communication and critical paths of small runs whose answers are known.
+//! Work, communication and critical paths of small runs with known results.
 
 use quipu_prism::Hooks;
 use quipu_prism::batch::At;
@@ -6,7 +6,7 @@ use quipu_prism::event::{Compute, Context, Memory, Place, Sync, access, context,
 use quipu_prism::workload::Workload;
 use std::collections::BTreeMap;
 
-/// A run as it is written down.
+/// A run described by its steps.
 #[derive(Default)]
 struct Run(Workload);
 
@@ -98,7 +98,7 @@ fn what_follows_a_join_waits_for_the_thread() {
         .syncs(1, sync::JOIN, 7)
         .works(1, 3);
     run.has_path(33, &[(1, 13), (2, 20)]);
-    // A join that nothing follows, and one of a thread that was not created here.
+    // A join that nothing follows, and a join of a thread that was not created here.
     let run = run.syncs(1, sync::JOIN, 7).syncs(1, sync::JOIN, 8);
     run.has_path(33, &[(1, 13), (2, 20)]);
     assert_eq!(run.0.path().unknown_joins(), 1);
@@ -139,7 +139,7 @@ fn what_follows_a_barrier_waits_for_all_that_arrived() {
         .works(2, 1)
         .works(1, 5);
     run.has_path(13, &[(1, 5), (2, 8)]);
-    // The next round: thread 1 comes first, and waits for thread 2.
+    // In the next round, thread 1 comes first, and waits for thread 2.
     let run =
         run.syncs(1, sync::BARRIER, 0x50).works(2, 9).syncs(2, sync::BARRIER, 0x50).works(1, 1).works(2, 2);
     run.has_path(20, &[(1, 0), (2, 20)]);

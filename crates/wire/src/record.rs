@@ -499,7 +499,7 @@ pub mod role {
     pub const SYSCALL: u32 = 14;
     /// Number of bytes transferred.
     pub const TRANSFERRED: u32 = 15;
-    /// Number of events that a record stands for.
+    /// A number of things, such as the elements of an array.
     pub const COUNT: u32 = 16;
     /// Severity of a message.
     pub const SEVERITY: u32 = 17;

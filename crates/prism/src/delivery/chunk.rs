@@ -1,4 +1,4 @@
-//! Reads chunks of one producer, which are copies in memory of our own: whatever is in them, it is an error or an event.
+//! Reads the chunks of one producer from a private copy: any content gives either events or an error.
 
 use super::fault::Wrong;
 use crate::batch::Batch;
@@ -10,18 +10,18 @@ use crate::{fixed, variable};
 use quipu_ring::prism::{CHUNK_HEAD_WORDS, ChunkHead, Encoding, FLAG_CLOCKS, KIND_EVENTS};
 use quipu_ring::{BadGroup, BadName};
 
-/// Gives the names of the heap.
+/// Looks up names in the shared heap.
 pub(super) trait Names {
-    /// Appends a name.
+    /// Appends the name with this number to `out`.
     fn name(&mut self, number: u32, out: &mut Vec<u8>) -> Result<Result<(), BadName>, Error>;
 }
 
-/// Why a chunk was not delivered, or not all of it.
+/// Reason why a chunk was not delivered completely.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// The producer did something wrong.
+    /// The producer violated the protocol.
     Producer(Wrong),
-    /// The run ends.
+    /// The run has to end.
     Run(Error),
 }
 
@@ -47,7 +47,7 @@ enum Decoder {
 #[derive(Debug)]
 pub(super) struct Chunks {
     decoder: Decoder,
-    /// Events with their names in place.
+    /// Events with the names of the heap inserted.
     events: Vec<u8>,
     names: Vec<u8>,
     n_events: u64,
@@ -70,7 +70,7 @@ impl<'a> Parts<'a> {
         if head.kind != KIND_EVENTS {
             return Err(Wrong::UnknownChunk(head.kind));
         }
-        // What follows adds up to the length, so no part ends after it.
+        // The parts add up to the length, so none ends after it.
         if head.n_words() != words.len() {
             return Err(length(head.n_words(), words));
         }
@@ -90,7 +90,7 @@ fn length(announced: usize, words: &[u64]) -> Wrong {
 }
 
 impl Chunks {
-    /// Reads a producer whose events have these fields, and this thread until a swap says otherwise.
+    /// Reads a producer whose events have these fields and belong to `thread` until a swap changes that.
     pub(super) fn new(encoding: Encoding, detail: Detail, thread: u64) -> Chunks {
         let decoder = match encoding {
             Encoding::Fixed => Decoder::Fixed(fixed::Decoder::new(detail).of_thread(thread)),
@@ -102,12 +102,12 @@ impl Chunks {
         Chunks { decoder, events: Vec::new(), names: Vec::new(), n_events: 0, n_unknown: 0 }
     }
 
-    /// Events delivered so far.
+    /// Number of events delivered so far.
     pub(super) fn n_events(&self) -> u64 {
         self.n_events
     }
 
-    /// How many of these are of types that mean nothing.
+    /// Number of delivered events with an undefined type.
     pub(super) fn n_unknown(&self) -> u64 {
         self.n_unknown
     }
@@ -120,7 +120,7 @@ impl Chunks {
         batch: &mut Batch,
         sink: &mut dyn Sink,
     ) -> Result<(), Stop> {
-        // The head may say another length than when it was copied.
+        // The producer may have changed the length in the head since the chunk was copied.
         if words.first().is_some_and(|first| (first & 0xffff) + 1 != words.len() as u64) {
             let (n_words, n_published) = ((words[0] & 0xffff) + 1, words.len() as u64);
             return Err(Wrong::Group(BadGroup::Length { n_words, n_published }).into());
@@ -161,7 +161,7 @@ impl Chunks {
         while !events.is_empty() {
             let used = match &mut self.decoder {
                 Decoder::Fixed(decoder) => decoder.decode(events, names, batch)? * fixed::EVENT_BYTES,
-                // The end of a buffer says that the rest means nothing. A chunk says where it ends, so there is no rest.
+                // In a buffer, an end mark means that the rest is undefined. A chunk states its length, so there is no rest.
                 Decoder::Variable(decoder) => decoder.decode(events, batch)?.used,
             };
             events = &events[used..];
@@ -181,14 +181,14 @@ impl Chunks {
     }
 }
 
-/// Copies events of the fixed encoding, and appends the names of the heap to their names.
+/// Copies events of the fixed encoding, and appends names of the heap to their names.
 fn put_fixed(
     parts: &Parts<'_>,
     heap: &mut dyn Names,
     events: &mut Vec<u8>,
     names: &mut Vec<u8>,
 ) -> Result<(), Stop> {
-    /// The tag of contexts.
+    /// The tag of context events.
     const CONTEXT: u8 = 4;
     events.extend_from_slice(parts.events);
     names.extend_from_slice(parts.names);
@@ -208,9 +208,9 @@ fn put_fixed(
     Ok(())
 }
 
-/// Copies events of the variable encoding, with the names of the heap where they belong.
+/// Copies events of the variable encoding, with the names of the heap inserted.
 fn put_variable(parts: &Parts<'_>, heap: &mut dyn Names, events: &mut Vec<u8>) -> Result<(), Stop> {
-    /// Bytes that stand for a name: its length, less one, and a byte.
+    /// Placeholder for a name: its length minus one, and a byte.
     const STAND_IN: [u8; 2] = [0, 0];
     let mut used = 0;
     for reference in parts.references {

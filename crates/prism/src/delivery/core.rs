@@ -1,8 +1,9 @@
-//! Prism's delivery, its core's side: eight buffers in a file, and two FIFOs for each channel.
+//! Prism's own delivery, the side of its core: eight buffers in a file, and two FIFOs for each channel.
 //!
-//! A front end of Prism fills the buffers strictly in turn, says so through one FIFO, and gets the numbers of those that were
-//! read through the other. Buffers are read from the file, never from a map, so that a front end that cuts it gives an error.
-//! The core does not wait for a front end that gave up, and says what it knows of one that crashed or was forked.
+//! A front end of Prism fills the buffers strictly in turn, announces each through one FIFO, and gets the numbers of the
+//! buffers that have been read back through the other. Buffers are read from the file, never through a mapping, so that a
+//! front end that truncates it causes an error rather than a signal. The core does not wait for a front end that gave up,
+//! and reports what it knows of one that crashed or was forked.
 //!
 //! SPEC: prism.md#delivery-of-prism
 
@@ -23,33 +24,33 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Buffers of a channel.
+/// Number of buffers of a channel.
 const N_BUFFERS: u64 = 8;
-/// What a front end sends after its last buffer.
+/// Sent by a front end after its last buffer.
 const FINISHED: u32 = u32::MAX;
-/// Bytes of the events of a buffer of the fixed encoding, with their count.
+/// Size of the events of a fixed-encoding buffer with their count, in bytes.
 const EVENT_BUFFER: u64 = 8 + (fixed::SLOTS * fixed::EVENT_BYTES) as u64;
-/// Bytes of the names of a buffer, with their count.
+/// Size of the names of a buffer with their count, in bytes.
 const NAME_BUFFER: u64 = 8 + fixed::NAME_BYTES as u64;
-/// Bytes of the clock readings of a buffer, with their count.
+/// Size of the clock readings of a buffer with their count, in bytes.
 const CLOCK_BUFFER: u64 = 8 + 8 * fixed::SLOTS as u64;
-/// Bytes of a buffer of the variable encoding.
+/// Size of a buffer of the variable encoding in bytes.
 const VARIABLE_BUFFER: u64 = 524_288;
-/// The file is filled up to pages of this size, the largest that systems have: front ends map whole pages.
+/// The file is padded to pages of this size, the largest that systems use, because front ends map whole pages.
 const PAGE: u64 = 65_536;
-/// How long the core sleeps before it looks whether a front end opened its FIFOs.
+/// Interval at which the core checks whether a front end has opened its FIFOs.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// How long it sleeps once all have been opened.
+/// The same interval once all FIFOs are open.
 const LONG_PATIENCE: Duration = Duration::from_millis(500);
-/// A front end that ends closes its FIFOs one after the other; what one of them says counts after this time.
+/// Time that a front end gets between closing its two FIFOs; one closed FIFO counts only after it.
 const CLOSING: Duration = Duration::from_millis(200);
 
-/// What the file of a channel has.
+/// Contents of a channel's file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layout {
-    /// Buffers of the fixed encoding, then of names.
+    /// Buffers of fixed-encoding events, then of names.
     Fixed,
-    /// The same with buffers of clock readings in between, as the front end for perf has them.
+    /// Like `Fixed`, with buffers of clock readings in between, as the front end for perf writes them.
     Clocked,
     /// Buffers of the variable encoding.
     Variable(Dialect),
@@ -66,20 +67,20 @@ impl Layout {
     }
 }
 
-/// What a core is.
+/// Options of a core.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Where its folder is made.
+    /// Folder in which the core makes its own folder.
     pub base: PathBuf,
-    /// What the names of the folder and its files begin with: `prism`, or `sgl2` for Sigil2.
+    /// Prefix of the names of the folder and its files: `prism`, or `sgl2` for Sigil2.
     pub prefix: String,
-    /// How many channels there are.
+    /// Number of channels.
     pub n_channels: usize,
-    /// What their files have.
+    /// Contents of the channels' files.
     pub layout: Layout,
     /// Fields that the front end fills.
     pub detail: Detail,
-    /// How long a front end may take to open its FIFOs.
+    /// Time in which a front end has to open its FIFOs.
     pub patience: Duration,
 }
 
@@ -97,7 +98,7 @@ impl Default for Options {
     }
 }
 
-/// Folder, files and FIFOs of a run.
+/// The folder, files and FIFOs of a run.
 #[derive(Debug)]
 pub struct Core {
     folder: Folder,
@@ -105,24 +106,24 @@ pub struct Core {
     patience: Duration,
 }
 
-/// What came of a channel.
+/// The outcome of a channel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
-    /// Buffers that were read.
+    /// Number of buffers read.
     pub n_buffers: u64,
-    /// Events that were delivered.
+    /// Number of events delivered.
     pub n_events: u64,
-    /// Events with a wrong name, which were not.
+    /// Number of events with an invalid name, which were not delivered.
     pub n_wrong: u64,
-    /// Why the channel ended before its front end said so.
+    /// The reason, if the channel ended before its front end announced the end.
     pub fault: Option<Fault>,
 }
 
 impl Core {
-    /// Makes the folder with all that front ends look for.
+    /// Creates the folder with all files that front ends expect.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns an error if a file, FIFO or folder cannot be made.
     pub fn create(options: &Options) -> Result<Core> {
         let mut folder = Folder::create(&options.base)?;
         let file = |folder: &Folder, what: &str, n: usize| {
@@ -147,18 +148,20 @@ impl Core {
         Ok(Core { folder, channels, patience: options.patience })
     }
 
-    /// The folder, which front ends have to be given.
+    /// The folder to pass to front ends.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Gives each sink all that its channel delivers, from start to finish: as many sinks as channels. `wish` gets how many
-    /// channels were opened and how many of these have not ended. Unless it waits, the core does not wait for a front end that
-    /// has not come; what the channels have is read unless the run ends at once.
+    /// Gives each sink all events of its channel, from start to finish; there has to be one sink per channel. `wish` gets
+    /// the number of channels opened so far and the number of these that have not ended. Unless it returns [`Wish::Wait`],
+    /// the core does not wait for front ends that have not come. Buffers already in the channels are still read, except for
+    /// [`Wish::End`].
     ///
     /// # Errors
-    /// If a sink ends the run, or the system has an error. What a front end does wrong ends its channel only: see [`Outcome`].
+    /// Returns an error if a sink ends the run, or the system fails. A fault of a front end ends only its channel: see
+    /// [`Outcome`].
     pub fn run(
         &mut self,
         sinks: &mut [&mut dyn Sink],
@@ -178,7 +181,7 @@ impl Core {
                 self.channels.iter_mut().for_each(Channel::end);
             }
             let is_there = wished == Wish::Wait;
-            // A front end that has opened some of its channels opens the others, too.
+            // A front end that has opened some of its channels will open the others, too.
             let may_come = (is_there || n_live > 0) && begun.elapsed() < self.patience;
             for channel in &mut self.channels {
                 channel.connect(may_come)?;
@@ -187,7 +190,7 @@ impl Core {
             if open.is_empty() {
                 break;
             }
-            // The system does not say when a front end comes: the core looks for one now and then.
+            // The system does not signal that a front end has come, so the core checks periodically.
             let are_connected =
                 open.iter().all(|n| self.channels[*n].empty.is_some() || self.channels[*n].is_finished);
             let most = if are_connected { LONG_PATIENCE } else { PATIENCE };
@@ -231,20 +234,20 @@ struct Channel {
     full_path: PathBuf,
     /// Open once a front end reads it.
     empty: Option<File>,
-    /// None when the channel has ended.
+    /// `None` once the channel has ended.
     full: Option<File>,
     /// Whether a front end ever opened it.
     was_opened: bool,
-    /// Whether the front end said that it has finished. Another process that a fork made may still send buffers.
+    /// Whether the front end has sent its end. A process forked from it may still send buffers.
     is_finished: bool,
-    /// Bytes of a number that is not complete.
+    /// Bytes of an incomplete buffer number.
     part: Vec<u8>,
     decoder: Decoder,
     n_buffers: u64,
     n_events: u64,
     n_wrong: u64,
     fault: Option<Fault>,
-    /// When the front end was seen to have closed `empty`.
+    /// Time at which the front end was seen to have closed `empty`.
     closed: Option<Instant>,
     batch: Batch,
     events: Vec<u8>,
@@ -302,27 +305,27 @@ impl Channel {
         self.full.iter().chain(&self.empty).map(File::as_fd)
     }
 
-    /// Opens `empty` if a front end reads it. If none does and none may come, the channel ends.
+    /// Opens `empty` if a front end reads it. If none does, and none may still come, the channel ends.
     fn connect(&mut self, may_come: bool) -> Result<()> {
         if self.empty.is_some() || self.full.is_none() || self.is_finished {
             return Ok(());
         }
         match OpenOptions::new().write(true).custom_flags(fifo::NON_BLOCKING).open(&self.empty_path) {
             Ok(empty) => (self.empty, self.was_opened) = (Some(empty), true),
-            // No reader, or the FIFO is gone: no reader will come.
+            // There is no reader yet; or the FIFO is gone, and no reader will come.
             Err(_) if may_come => {}
             Err(_) => self.fail(Place::File(self.empty_path.clone()), Wrong::NotOpened),
         }
         Ok(())
     }
 
-    /// Ends the channel. The front end sees that `empty` is closed.
+    /// Ends the channel with a fault. The front end notices that `empty` is closed.
     fn fail(&mut self, place: Place, what: Wrong) {
         self.fault = Some(Fault { place, what });
         self.close();
     }
 
-    /// Ends the channel before its front end did.
+    /// Ends the channel because the run ends.
     fn end(&mut self) {
         let place = Place::File(self.full_path.clone());
         match (self.is_open(), self.was_opened, self.is_finished) {
@@ -337,7 +340,7 @@ impl Channel {
         (self.full, self.empty) = (None, None);
     }
 
-    /// Reads what the front end says, and the buffers that it filled.
+    /// Reads the messages of the front end, and the buffers that it announces.
     fn take(&mut self, full: Ready, empty: Ready, sink: &mut dyn Sink) -> Result<()> {
         match full {
             Ready::Bytes => self.read(sink),
@@ -350,7 +353,7 @@ impl Channel {
                 Ok(())
             }
             Ready::No if empty == Ready::Closed => {
-                // It may be about to close `full`, too: then that is what counts.
+                // The front end may be about to close `full`, too; then that decides.
                 if self.closed.get_or_insert_with(Instant::now).elapsed() > CLOSING {
                     self.fail(Place::File(self.full_path.clone()), Wrong::HalfOpened);
                 } else {
@@ -376,7 +379,7 @@ impl Channel {
         for number in numbers.by_ref() {
             let number = u32::from_ne_bytes([number[0], number[1], number[2], number[3]]);
             if number == FINISHED {
-                // The front end waits for this.
+                // The front end waits until `empty` is closed.
                 (self.empty, self.is_finished) = (None, true);
             } else {
                 self.filled(number, sink)?;
@@ -391,7 +394,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Reads a buffer and gives it back.
+    /// Reads a buffer and returns it to the front end.
     fn filled(&mut self, number: u32, sink: &mut dyn Sink) -> Result<()> {
         let place = Place::Buffer { file: self.memory_path.clone(), n_before: self.n_buffers };
         let expected = (self.n_buffers % N_BUFFERS) as u32;
@@ -400,7 +403,7 @@ impl Channel {
             return Ok(());
         }
         if number != expected || self.is_finished {
-            // How many buffers ago this one was filled.
+            // Number of buffers since this one was filled.
             let back = u64::from(expected.wrapping_sub(number) % N_BUFFERS as u32);
             let what = if back <= self.n_buffers || self.is_finished {
                 Wrong::FilledTwice { expected, found: number }
@@ -424,7 +427,7 @@ impl Channel {
         }
         self.n_buffers += 1;
         if let Some(empty) = &mut self.empty {
-            // A front end that is no more does not want the buffer back; `full` says so.
+            // A front end that has ended does not need the buffer back; `full` will show that.
             let _ = empty.write_all(&number.to_ne_bytes());
         }
         Ok(())
@@ -450,7 +453,7 @@ impl Channel {
         self.copy(names_at + 8, n_names, &mut names)?;
         let mut clocks = std::mem::take(&mut self.clocks);
         clocks.clear();
-        // A buffer without a reading for each event has none.
+        // If the counts differ, the buffer has no readings for its events.
         if has_clocks && self.count(clocks_at)? == n_events {
             self.copy(clocks_at + 8, n_events * 8, &mut clocks)?;
         }
@@ -464,7 +467,7 @@ impl Channel {
             let Decoder::Fixed(decoder) = &mut self.decoder else { break };
             let n = match decoder.decode(rest, &names, &mut self.batch) {
                 Ok(n) => n,
-                // As in a dump, an event with a wrong name costs itself.
+                // As in a dump, an event with an invalid name is skipped alone.
                 Err(_) if rest.len() >= fixed::EVENT_BYTES => {
                     decoder.pass_over();
                     readings.next();
@@ -487,7 +490,7 @@ impl Channel {
     fn variable(&mut self, number: u64, sink: &mut dyn Sink) -> std::result::Result<(), Stop> {
         let mut events = std::mem::take(&mut self.events);
         let at = number * VARIABLE_BUFFER;
-        // Events end somewhere in the buffer, so a file that is a little too short may still have them all.
+        // The events may end before the buffer does, so a file that is slightly too short may still have them all.
         let found = self.memory.metadata().map_or(0, |found| found.len());
         let n_found = VARIABLE_BUFFER.min(found.saturating_sub(at));
         self.copy(at, n_found, &mut events)?;
@@ -509,7 +512,7 @@ impl Channel {
         if has_ended { Ok(()) } else { Err(Wrong::Short { needed: at + VARIABLE_BUFFER, found }.into()) }
     }
 
-    /// A word of the file.
+    /// Reads a word of the file.
     fn count(&self, at: u64) -> std::result::Result<u64, Stop> {
         let mut word = [0; 8];
         self.exactly(at, &mut word)?;
@@ -534,7 +537,7 @@ impl Channel {
     }
 }
 
-/// Why a buffer was not delivered, or not all of it.
+/// Reason why a buffer was not delivered completely.
 enum Stop {
     Wrong(Wrong),
     Run(Error),

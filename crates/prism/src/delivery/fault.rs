@@ -1,111 +1,111 @@
-//! What can be wrong with what another process delivers, and where.
+//! Faults in the data of another process, and their places.
 
 use quipu_ring::prism::PROTOCOL;
 use quipu_ring::{BadGroup, BadName};
 use std::fmt;
 use std::path::PathBuf;
 
-/// What is wrong, and where.
+/// A fault and its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// Where it is.
+    /// Where the fault is.
     pub place: Place,
-    /// What is wrong there.
+    /// The fault.
     pub what: Wrong,
 }
 
-/// Where something is wrong.
+/// Place of a fault.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Place {
     /// A file, FIFO or folder.
     File(PathBuf),
-    /// A producer's ring.
+    /// The ring of a producer.
     Ring {
-        /// Its number, from 0.
+        /// Number of the ring, from 0.
         ring: u32,
-        /// Words of the ring that were read before it, since the producer began.
+        /// Words read from the ring before the fault, since the producer began.
         word: u64,
     },
     /// A buffer of one of Prism's channels.
     Buffer {
-        /// The file that has it.
+        /// The file with the buffer.
         file: PathBuf,
-        /// How many buffers of the channel came before it.
+        /// Number of buffers of the channel before this one.
         n_before: u64,
     },
 }
 
-/// What is wrong.
+/// A kind of fault.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Wrong {
-    /// The file was cut while it was mapped.
+    /// The file was truncated while it was mapped.
     Cut,
-    /// A producer speaks another version of the protocol.
+    /// A producer uses another version of the protocol.
     Version(u16),
-    /// A producer says that it has no encoding, or several, or an unknown one.
+    /// A producer announces no encoding, several, or an unknown one.
     Encoding(u8),
-    /// A producer published what cannot be.
+    /// A producer published an invalid group.
     Group(BadGroup),
     /// A chunk of an unknown kind.
     UnknownChunk(u8),
-    /// A chunk whose head does not go with its length.
+    /// A chunk whose head does not agree with its length.
     ChunkLength {
-        /// Words that it would have.
+        /// Length according to the head, in words.
         announced: u64,
-        /// Words that it has.
+        /// Actual length in words.
         found: u64,
     },
-    /// A chunk whose bytes have another number of events than its head says.
+    /// A chunk whose number of events differs from its head.
     EventCount {
-        /// How many it should have.
+        /// Number of events according to the head.
         announced: u32,
-        /// How many it has.
+        /// Number of events found.
         found: u64,
     },
-    /// A reference to a name stands at no context of a name.
+    /// A reference to a name that is not at a context event with a name.
     Reference {
-        /// The position that it gives, in bytes.
+        /// Position of the reference in the events, in bytes.
         at: u32,
     },
-    /// A number of a name that the heap has not.
+    /// A name number that is not in the heap.
     Name {
         /// The number.
         number: u32,
-        /// Why not.
+        /// The reason.
         why: BadName,
     },
-    /// An event is wrong.
+    /// A malformed event.
     Event(crate::fault::Fault),
     /// No front end opened a FIFO.
     NotOpened,
-    /// A front end opened one FIFO of a channel and closed it without opening the other, which this is.
+    /// A front end opened one FIFO of a channel and closed it without opening this one.
     HalfOpened,
     /// The FIFO ended without the number that ends a channel.
     NoEnd,
     /// The run ended before the front end ended the channel.
     StillOpen,
-    /// A number that no buffer has.
+    /// A buffer number out of range.
     BufferNumber(u32),
-    /// A buffer out of turn that was not filled before.
+    /// A buffer out of turn that had not been filled before.
     OutOfTurn {
         /// The buffer whose turn it is.
         expected: u32,
-        /// The buffer that was filled.
+        /// The buffer that was announced.
         found: u32,
     },
-    /// A buffer was filled again, out of turn.
+    /// A buffer that was filled again, out of turn.
     FilledTwice {
         /// The buffer whose turn it is.
         expected: u32,
-        /// The buffer that was filled.
+        /// The buffer that was announced.
         found: u32,
     },
-    /// The file ends before what a buffer is said to have.
+    /// The file ends before the end of a buffer's contents.
     Short {
-        /// Where the part of the buffer ends.
+        /// Length that the file needs, in bytes.
         needed: u64,
-        /// Where the file ends.
+        /// Length of the file in bytes.
         found: u64,
     },
 }

@@ -1,7 +1,7 @@
-//! The folder of shared memory: private to the user, gone with its owner, or with the next one if the owner was killed.
+//! The folder for shared memory: private to the user, and removed with its owner, or by the next start if the owner was killed.
 //!
-//! Its name says which process owns it and when that process started, so that another process of the same number does not
-//! keep it. A folder that has to have one of Prism's names says the same in a file, and gets its name when it is complete.
+//! Its name has the owner's process id and start time, so that a later process with the same id does not keep it. A folder
+//! that needs a name in Prism's form has the same in a file, and gets its name when it is complete.
 
 use crate::fault::{Error, Result};
 use quipu_ring::life;
@@ -12,29 +12,29 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// How names of our own folders begin.
+/// Prefix of the names of our own folders.
 const OURS: &str = "quipu-prism-";
-/// The file that says whose a folder with a name of Prism's is.
+/// The file that names the owner of a folder with a name in Prism's form.
 const OWNER: &str = "quipu-owner";
 
-/// A folder that is removed with this value.
+/// A folder that is removed when this value is dropped.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
 }
 
 impl Folder {
-    /// Where folders are: `PRISM_SHM_DIR`, else `XDG_RUNTIME_DIR`, else `/dev/shm`.
+    /// The parent of such folders: `PRISM_SHM_DIR`, else `XDG_RUNTIME_DIR`, else `/dev/shm`.
     #[must_use]
     pub fn base() -> PathBuf {
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         set("PRISM_SHM_DIR").or_else(|| set("XDG_RUNTIME_DIR")).unwrap_or_else(|| "/dev/shm".into())
     }
 
-    /// Makes a folder in `base`, after removing those there whose owners were killed.
+    /// Creates a folder in `base`, and removes the folders there whose owners were killed.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns an error if the folder cannot be made.
     pub fn create(base: &Path) -> Result<Folder> {
         let pid = std::process::id();
         let start = life::started(pid, pid).unwrap_or(0);
@@ -52,10 +52,10 @@ impl Folder {
         Err(Error::io(base, io::ErrorKind::AlreadyExists.into()))
     }
 
-    /// Gives the folder a name as Prism has them: `PREFIX-XXXXXX`, with six characters by chance.
+    /// Renames the folder to a name in Prism's form: `PREFIX-XXXXXX`, with six random characters.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns an error if it cannot be renamed.
     pub fn rename(&mut self, prefix: &str) -> Result<()> {
         let pid = std::process::id();
         let owner = format!("{pid} {}", life::started(pid, pid).unwrap_or(0));
@@ -73,7 +73,7 @@ impl Folder {
         }
     }
 
-    /// Its path.
+    /// The path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -82,12 +82,12 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed now is removed by the next start.
+        // The next start removes what cannot be removed now.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// Six letters and digits.
+/// Six random letters and digits.
 fn by_chance() -> String {
     const SET: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
     let mut bits = RandomState::new().build_hasher().finish();
@@ -100,7 +100,7 @@ fn by_chance() -> String {
         .collect()
 }
 
-/// Removes folders of this user whose owners are no more. What fails is left to the next start.
+/// Removes folders of this user whose owners no longer run. Errors are left to the next start.
 fn remove_left(base: &Path, ours: &Path) {
     let (Ok(entries), Ok(ours)) = (fs::read_dir(base), ours.metadata()) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
@@ -111,7 +111,7 @@ fn remove_left(base: &Path, ours: &Path) {
     }
 }
 
-/// The owner of a folder and when it started, if it says so.
+/// The owner of a folder and its start time, if the folder states them.
 fn owner(folder: &Path) -> Option<(u32, u64)> {
     let name = folder.file_name()?.to_str()?;
     let (pid, start) = match name.strip_prefix(OURS) {

@@ -1,17 +1,17 @@
-//! Events from other processes, through shared memory.
+//! Delivery of events from other processes, through shared memory.
 //!
-//! A front end is in another process than the analysis. Two ways lead from one to the other, and each ends in
+//! A front end runs in another process than the analysis. There are two ways of delivery between them, and both end in a
 //! [`Sink`](crate::hooks::Sink):
 //!
-//! | file | what |
+//! | module | contents |
 //! |---|---|
 //! | [`receiver`] | our own: a ring for each producer in one file, through `quipu-ring`, which has the producers' side |
-//! | [`core`] | Prism's: its core's side of eight buffers and two FIFOs for each channel |
-//! | [`folder`] | the folder of either, private to the user, and what killed processes left |
-//! | [`fault`] | what can be wrong with what another process delivers, and where |
+//! | [`core`] | Prism's: the core's side of eight buffers and two FIFOs for each channel |
+//! | [`folder`] | the folder of either, private to the user; removes those of killed processes |
+//! | [`fault`] | faults in the data of another process, and their places |
 //!
-//! Nothing that another process does crashes this one: what it wrote is copied before it is looked at, and a file that it
-//! cuts is an error.
+//! No data from another process can crash this one: they are copied before they are read, and a file that is truncated
+//! causes an error.
 //!
 //! SPEC: prism.md#delivery
 

@@ -1,8 +1,8 @@
-//! Our own delivery, the analysis's side: makes the memory, and gives a sink what all producers send.
+//! Our own delivery, the side of the analysis: creates the shared memory, and gives a sink the events of all producers.
 //!
-//! Each producer has a ring. Those that have chunks take turns, so that none waits for another one; batches of one producer
-//! come in its order. When no ring has a chunk, the receiver sleeps until a producer wakes it, and now and then looks whether
-//! all producers still live.
+//! Each producer has a ring. Producers with pending chunks take turns, so that none is starved; the batches of one producer
+//! come in its order. When no ring has a chunk, the receiver sleeps until a producer wakes it, and periodically checks
+//! whether all producers are still alive.
 
 use super::chunk::{Chunks, Names, Stop};
 use super::fault::{Fault, Place, Wrong};
@@ -20,14 +20,14 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Chunks that a producer may have delivered before it is another one's turn.
+/// Maximum number of chunks that a producer delivers per turn.
 const CHUNKS_IN_TURN: usize = 8;
-/// Bytes of names that are copied before all are copied anew.
+/// Size of the cache of names in bytes, after which it is cleared.
 const MAX_KNOWN_BYTES: usize = 64 << 20;
-/// How long the receiver sleeps before it looks whether producers still live.
+/// Interval at which the receiver checks whether producers are still alive.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// The memory of a run.
+/// The shared memory of a run.
 #[derive(Debug)]
 pub struct Receiver {
     folder: Folder,
@@ -36,88 +36,88 @@ pub struct Receiver {
     asked: Detail,
 }
 
-/// What a run waits for.
+/// Decision of the caller on how a run continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wish {
-    /// Producers may still come.
+    /// Continue; more producers may come.
     Wait,
-    /// No further producers come: the run ends when those that are there have ended.
+    /// No more producers will come: the run ends when the present ones have ended.
     Drain,
-    /// The run ends now.
+    /// End the run now.
     End,
 }
 
-/// What there is of producers.
+/// Numbers of producers so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seen {
-    /// How many have come.
+    /// Number of producers that have come.
     pub n_producers: usize,
-    /// How many of these have not ended.
+    /// Number of these that have not ended.
     pub n_live: usize,
 }
 
 /// How a producer ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum End {
-    /// It left, after all that it sent.
+    /// It left after all its events were delivered.
     Left,
-    /// Its thread or process ended without leaving: all that it published was delivered.
+    /// Its thread or process ended without leaving. All events that it published were delivered.
     Died,
-    /// It did something wrong: what it sent before was delivered.
+    /// It violated the protocol. Its events before the fault were delivered.
     Wrong(Fault),
-    /// It was there when the run ended.
+    /// It was still open when the run ended.
     Open,
 }
 
-/// What a producer was.
+/// The record of a producer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Producer {
-    /// Its ring.
+    /// Number of its ring.
     pub ring: u32,
-    /// Its process, as the system numbers it.
+    /// Its process id.
     pub process: u32,
-    /// Its thread, as the system numbers it.
+    /// Its thread id in the system.
     pub thread_id: u32,
-    /// The thread that its events belonged to, until a swap.
+    /// The thread of its events until the first swap.
     pub thread: u64,
-    /// The encoding of its events; none if it has none that is known.
+    /// The encoding of its events; `None` if invalid or unknown.
     pub encoding: Option<Encoding>,
-    /// Fields that its events had at first.
+    /// Fields that its events had at the beginning.
     pub detail: Detail,
-    /// Fields that were asked for and that it has not.
+    /// Fields that the analysis asked for and the producer does not have.
     pub missing: Detail,
-    /// How many events were delivered.
+    /// Number of events delivered.
     pub n_events: u64,
-    /// How many events it says that it could not send.
+    /// Number of events that it reports as dropped.
     pub n_dropped: u64,
-    /// How many of the delivered events are of types that mean nothing.
+    /// Number of delivered events with an undefined type.
     pub n_unknown: u64,
     /// How it ended.
     pub end: End,
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
     /// The producers, in the order in which they ended.
     pub producers: Vec<Producer>,
-    /// How many more there were that found no ring.
+    /// Number of further producers that found no free ring.
     pub n_refused: u64,
 }
 
 impl Receiver {
-    /// Makes the memory where Prism has its own ([`Folder::base`]), for a sink that wants these fields.
+    /// Creates the shared memory in Prism's folder ([`Folder::base`]), for a sink that needs these fields.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns an error if the folder or file cannot be made.
     pub fn create(asked: Detail) -> Result<Receiver> {
         Receiver::create_in(&Folder::base(), SHAPE, asked)
     }
 
-    /// Makes the memory in a folder of `base`.
+    /// Creates the shared memory in a folder of `base`.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns an error if the folder or file cannot be made.
     pub fn create_in(base: &Path, shape: Shape, asked: Detail) -> Result<Receiver> {
         let folder = Folder::create(base)?;
         let path = folder.path().join("events");
@@ -130,23 +130,24 @@ impl Receiver {
         Ok(Receiver { folder, path, shared, asked })
     }
 
-    /// The file that producers open; [`ENVIRONMENT`](quipu_ring::prism::ENVIRONMENT) names it for them.
+    /// The file that producers open; pass it to them in [`ENVIRONMENT`](quipu_ring::prism::ENVIRONMENT).
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The folder that it is in.
+    /// The folder of the file.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Gives the sink all that producers send, from start to finish. `wish` is asked whenever the receiver has slept, and
-    /// now and then when it has not.
+    /// Gives the sink the events of all producers, from start to finish. `wish` is called after each sleep of the receiver,
+    /// and periodically if it does not sleep.
     ///
     /// # Errors
-    /// If the file is cut, or the sink ends the run. What a producer does wrong ends that producer only: see [`Outcome`].
+    /// Returns an error if the file is truncated, or the sink ends the run. A fault of a producer ends only that producer:
+    /// see [`Outcome`].
     pub fn run(&mut self, sink: &mut dyn Sink, wish: &mut dyn FnMut(Seen) -> Wish) -> Result<Outcome> {
         let memory = Memory { shared: &self.shared, path: &self.path };
         let mut run = Run {
@@ -161,14 +162,14 @@ impl Receiver {
             words: Vec::new(),
         };
         let done = run.all(sink, wish);
-        // Producers go on without a receiver.
+        // Producers continue without a receiver.
         let closed = memory.look(Shared::close);
         done.and(closed)?;
         Ok(run.outcome)
     }
 }
 
-/// The fields of a detail in the order of terms.
+/// The fields of a level of detail, in the order of the protocol's terms.
 fn fields(detail: Detail) -> [u8; 5] {
     [detail.memory, detail.compute, detail.control, detail.sync, detail.context]
 }
@@ -177,7 +178,7 @@ fn detail([memory, compute, control, sync, context]: [u8; 5]) -> Detail {
     Detail { memory, compute, control, sync, context }
 }
 
-/// The memory, which any process of the user can cut while it is mapped.
+/// The shared memory, which any process of the user can truncate while it is mapped.
 #[derive(Clone, Copy, Debug)]
 struct Memory<'s> {
     shared: &'s Shared,
@@ -185,7 +186,7 @@ struct Memory<'s> {
 }
 
 impl<'s> Memory<'s> {
-    /// Looks at the memory. If it was cut, what the look gave means nothing.
+    /// Accesses the memory. If it has been truncated, returns an error instead of the result.
     #[inline]
     fn look<T>(&self, look: impl FnOnce(&'s Shared) -> T) -> Result<T> {
         let addresses = self.shared.addresses();
@@ -198,12 +199,12 @@ impl<'s> Memory<'s> {
     }
 }
 
-/// Names of the heap, each copied once.
+/// Cache of names of the heap.
 #[derive(Debug)]
 struct Heap<'s> {
     memory: Memory<'s>,
     known: FxHashMap<u32, Box<[u8]>>,
-    /// Bytes of these.
+    /// Total size of the cached names in bytes.
     n_bytes: usize,
 }
 
@@ -220,7 +221,7 @@ impl Names for Heap<'_> {
         })?;
         if found.is_ok() {
             out.extend_from_slice(&name);
-            // A producer may give numbers in the middle of names, which are many more.
+            // A producer may refer to positions inside names, of which there are many more than names, so the cache is bounded.
             self.n_bytes += name.len();
             if self.n_bytes > MAX_KNOWN_BYTES {
                 self.known.clear();
@@ -238,16 +239,16 @@ struct Lane<'s> {
     consumer: Consumer<'s>,
     start: u64,
     is_dead: bool,
-    /// None if the producer did something wrong: what it sends then is passed over.
+    /// `None` if the producer violated the protocol: its further chunks are skipped.
     chunks: Option<Chunks>,
     told: Producer,
 }
 
-/// A run.
+/// A run in progress.
 struct Run<'s> {
     memory: Memory<'s>,
     asked: Detail,
-    /// By slot.
+    /// Producers by slot.
     lanes: Vec<Option<Lane<'s>>>,
     n_producers: usize,
     bell: Option<u32>,
@@ -264,7 +265,7 @@ impl Run<'_> {
         self.lanes.resize_with(n_slots as usize, || None);
         let mut looked = Instant::now();
         loop {
-            // The bell is read before states are: a slot that changes afterwards rings it again.
+            // The bell is read before the states: a slot that changes afterwards rings it again.
             let bell = self.memory.look(Shared::bell)?;
             if self.bell != Some(bell) {
                 self.bell = Some(bell);
@@ -309,7 +310,7 @@ impl Run<'_> {
         })
     }
 
-    /// Takes the producer of a slot, if there is a new one.
+    /// Accepts the producer of a slot, if there is a new one.
     fn open(&mut self, slot: u32) -> Result<()> {
         let place = &mut self.lanes[slot as usize];
         if place.is_some() {
@@ -356,13 +357,13 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Delivers some chunks of a producer; says whether there were any.
+    /// Delivers some chunks of a producer; returns whether there were any.
     fn turn(&mut self, slot: usize, sink: &mut dyn Sink) -> Result<bool> {
         let Some(lane) = &mut self.lanes[slot] else { return Ok(false) };
         for n in 0..CHUNKS_IN_TURN {
             let words = &mut self.words;
             let consumer = &mut lane.consumer;
-            // The end is read before chunks are: what is published before it is seen.
+            // The state is read before the chunks, so that chunks published before the producer left are seen.
             let (has_left, at, taken) = self.memory.look(|_| {
                 (consumer.state() == SlotState::Left, consumer.position(), consumer.take_group(words))
             })?;
@@ -394,8 +395,8 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// Notes producers whose threads are no more. What they published is read at their next turns.
-    /// Slots that were claimed and not used by then are free again.
+    /// Notes producers whose threads have ended; their published chunks are read at their next turns. Frees slots that a
+    /// dead process had claimed and not used.
     fn look_for_dead(&mut self) -> Result<()> {
         for (slot, lane) in self.lanes.iter_mut().enumerate() {
             let Some(lane) = lane else {

@@ -1,7 +1,7 @@
 //! SigilClassic: communication between the functions of threads, byte by byte.
 //!
-//! Prism's back end of this name prints nothing, so what is counted is defined in docs/formats/prism.md. An *entity* is a
-//! function of a thread; a thread outside of all functions is one, too.
+//! Prism's back end of this name prints nothing, so docs/formats/prism.md defines the counts. An *entity* is a function of a
+//! thread; a thread outside all functions is an entity, too.
 //!
 //! SPEC: prism.md#sigilclassic
 
@@ -19,17 +19,17 @@ use std::fmt;
 /// No entity.
 const NONE: u32 = u32::MAX;
 
-/// Members of all sets of readers together; a set that would take more forgets its earlier readers.
+/// Limit on the members of all sets of readers together; a set that would exceed it forgets its earlier readers.
 const MAX_MEMBERS: usize = 1 << 24;
-/// The most functions that are entities of their own; further ones count for their thread.
+/// Maximum number of functions that are entities; further ones count for their thread.
 const MAX_ENTITIES: usize = 1 << 20;
 
-/// Bytes: `unique` counts each once until it is written again.
+/// Counts of bytes: `unique` counts each byte once until it is written again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Bytes {
-    /// Bytes for the first time.
+    /// Bytes counted the first time.
     pub unique: u64,
-    /// Bytes again.
+    /// Bytes counted again.
     pub again: u64,
 }
 
@@ -39,32 +39,32 @@ impl Bytes {
     }
 }
 
-/// What a function of a thread did.
+/// Counts of a function of a thread.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Entity {
-    /// The thread, if a swap said which.
+    /// The thread, if a swap gave it.
     pub thread: Option<u64>,
-    /// The function; empty outside of all functions.
+    /// The function; empty outside all functions.
     pub function: Vec<u8>,
-    /// How often it was entered.
+    /// Number of calls.
     pub calls: u64,
-    /// Operations on integers.
+    /// Number of integer operations.
     pub iops: u64,
-    /// Operations on floating-point numbers.
+    /// Number of floating-point operations.
     pub flops: u64,
-    /// Bytes read that it wrote itself.
+    /// Bytes read that the entity itself wrote.
     pub local: Bytes,
-    /// Bytes read that another entity wrote, or nothing.
+    /// Bytes read that another entity wrote, or none.
     pub input: Bytes,
-    /// Bytes written; again are those that it wrote last and no entity read since.
+    /// Bytes written; a byte counts as `again` if the entity wrote it last and no entity has read it since.
     pub written: Bytes,
 }
 
-/// What is known of a byte.
+/// The cell of a byte.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
     writer: u32,
-    /// The set of entities that read it since it was written.
+    /// The set of entities that have read the byte since it was written.
     readers: u32,
 }
 
@@ -74,15 +74,15 @@ impl Default for Cell {
     }
 }
 
-/// Sets of entities, each once: a set is a number, and the empty one is 0.
+/// Interned sets of entities: a set is a number, and the empty set is 0.
 #[derive(Clone, Debug)]
 struct Sets {
     members: Vec<Vec<u32>>,
     with: FxHashMap<(u32, u32), u32>,
     by_members: FxHashMap<Vec<u32>, u32>,
-    /// Members that there is room for.
+    /// Number of members for which there is room.
     room: usize,
-    /// How often readers were forgotten.
+    /// Number of times that readers were forgotten.
     n_forgotten: u64,
 }
 
@@ -99,7 +99,7 @@ impl Default for Sets {
 }
 
 impl Sets {
-    /// The set with one more member: the same one if it has it.
+    /// The set with one more member; the same set if it has the member already.
     #[inline]
     fn with(&mut self, set: u32, member: u32) -> u32 {
         if let Some(known) = self.with.get(&(set, member)) {
@@ -111,7 +111,7 @@ impl Sets {
             Err(at) => {
                 members.insert(at, member);
                 if members.len() > self.room && !self.by_members.contains_key(&members) {
-                    // Sets of one member are as many as entities.
+                    // There is always room for sets of one member: there are at most as many as entities.
                     members = vec![member];
                     self.n_forgotten += 1;
                 }
@@ -134,13 +134,13 @@ impl Sets {
 /// The back end.
 #[derive(Clone, Debug)]
 pub struct SigilClassic {
-    /// Pages that may be touched.
+    /// Maximum number of pages of shadow memory.
     max_pages: usize,
     shadow: Shadow<Cell>,
     sets: Sets,
     entities: Vec<Entity>,
     index: FxHashMap<Option<u64>, FxHashMap<Vec<u8>, u32>>,
-    /// The entities that each thread is in, the innermost last.
+    /// The stack of entities of each thread, innermost last.
     stacks: FxHashMap<Option<u64>, Vec<u32>>,
     edges: BTreeMap<(u32, u32), Bytes>,
     current: Option<(Option<u64>, u32)>,
@@ -154,7 +154,7 @@ impl Default for SigilClassic {
 }
 
 impl SigilClassic {
-    /// A back end that ends the run where more than `max_pages` pages of 4096 bytes are touched.
+    /// A back end that ends the run when more than `max_pages` pages of 4096 bytes are touched.
     #[must_use]
     pub fn new(max_pages: usize) -> SigilClassic {
         SigilClassic {
@@ -170,25 +170,26 @@ impl SigilClassic {
         }
     }
 
-    /// Accesses that count nowhere: they have no address, no size or no type that is known.
+    /// Number of accesses that are not counted because they have no address, no size or no known type.
     #[must_use]
     pub fn unplaced(&self) -> u64 {
         self.unplaced
     }
 
-    /// How often it was forgotten who read a byte before, for want of room: further reads of it may count as unique again.
+    /// Number of times that earlier readers of a byte were forgotten for lack of room: later reads of it may count as unique
+    /// again.
     #[must_use]
     pub fn forgotten(&self) -> u64 {
         self.sets.n_forgotten
     }
 
-    /// All entities, in the order in which they were first seen.
+    /// All entities, in order of first appearance.
     #[must_use]
     pub fn entities(&self) -> &[Entity] {
         &self.entities
     }
 
-    /// All edges: the entity that wrote (none of bytes that were not seen written), the entity that read, the bytes.
+    /// All edges: the writing entity (`None` for bytes not seen written), the reading entity, the bytes.
     pub fn edges(&self) -> impl Iterator<Item = (Option<&Entity>, &Entity, Bytes)> {
         let entities = &self.entities;
         self.edges.iter().map(move |((writer, reader), bytes)| {
@@ -196,12 +197,12 @@ impl SigilClassic {
         })
     }
 
-    /// The entity of a function of a thread, if it was entered before.
+    /// The entity of a function of a thread, if it has been entered.
     fn known(&self, thread: Option<u64>, function: &[u8]) -> Option<u32> {
         self.index.get(&thread)?.get(function).copied()
     }
 
-    /// The entity of a function of a thread.
+    /// The entity of a function of a thread, added if new.
     fn entity(&mut self, thread: Option<u64>, function: &[u8]) -> u32 {
         if let Some(entity) = self.known(thread, function) {
             return entity;
@@ -215,7 +216,7 @@ impl SigilClassic {
         fresh
     }
 
-    /// The entity that a thread is in.
+    /// The current entity of a thread.
     #[inline]
     fn inside(&mut self, thread: Option<u64>) -> u32 {
         match self.current {
@@ -305,7 +306,8 @@ impl Hooks for SigilClassic {
                 self.stacks.entry(at.thread).or_default().push(entity);
             }
             context::EXIT => {
-                // Front ends miss some enters and exits: an exit ends the innermost call of its function, and what is inside.
+                // Front ends miss some enters and exits, so an exit ends the innermost call of its function, and all calls
+                // inside it.
                 let entity = self.known(at.thread, name);
                 if let Some(stack) = self.stacks.get_mut(&at.thread)
                     && let Some(depth) = stack.iter().rposition(|inside| Some(*inside) == entity)
@@ -321,7 +323,7 @@ impl Hooks for SigilClassic {
 }
 
 impl fmt::Display for SigilClassic {
-    /// Two tables of fields with tabs between them: entities, and edges. Names are escaped, so that each row is a line.
+    /// Two tables with tab-separated fields: entities, and edges. Names are escaped, so each row is one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let thread =
             |entity: &Entity| entity.thread.map_or_else(|| "?".to_owned(), |thread| thread.to_string());

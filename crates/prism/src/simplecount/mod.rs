@@ -1,4 +1,4 @@
-//! SimpleCount: how many events of each kind there are.
+//! SimpleCount: counts events of each kind.
 //!
 //! SPEC: prism.md#simplecount
 
@@ -11,7 +11,7 @@ use std::fmt;
 
 /// Counts of events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[allow(missing_docs)] // The names are those of the lines.
+#[allow(missing_docs)] // The names are those of the printed lines.
 pub struct SimpleCount {
     pub compute: u64,
     pub iop: u64,
@@ -20,13 +20,13 @@ pub struct SimpleCount {
     pub reads: u64,
     pub writes: u64,
     pub swap: u64,
-    /// All but swaps.
+    /// Synchronization events except swaps.
     pub sync: u64,
-    /// By type.
+    /// Synchronization events by type.
     pub syncs: [u64; 16],
     pub control: u64,
     pub instructions: u64,
-    /// Instructions included.
+    /// Context events, including instructions.
     pub context: u64,
 }
 
@@ -100,7 +100,7 @@ impl Hooks for SimpleCount {
 }
 
 impl fmt::Display for SimpleCount {
-    /// The 19 lines that Prism's back end prints.
+    /// Prints the 19 lines of Prism's back end.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of = |kind: u8| self.syncs[usize::from(kind)];
         let lines = [

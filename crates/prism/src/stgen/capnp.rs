@@ -1,6 +1,6 @@
-//! Files of threads as packed messages of Cap'n Proto.
+//! Files of threads as packed Cap'n Proto messages.
 //!
-//! A message is one segment: the root with its list of events, then the lists that events point at.
+//! A message is one segment: the root with its list of events, then the lists to which events point.
 //!
 //! SPEC: prism.md#capn-proto-files
 
@@ -13,15 +13,15 @@ use crate::fault::Result;
 use quipu_source::Pool;
 use std::sync::Arc;
 
-/// Events of a message where computations are aggregated.
+/// Number of events per message if computations are aggregated.
 const AGGREGATED_EVENTS: usize = 100_000;
-/// Events of a message where they are not.
+/// Number of events per message if they are not.
 const PLAIN_EVENTS: usize = 500_000;
-/// Words before the events: the pointer to the root, the root, the tag of its list.
+/// Words before the events: the pointer to the root, the root, and the tag of its list.
 const HEAD_WORDS: usize = 3;
-/// The size of elements that are structures.
+/// Element size code of lists of structures.
 const STRUCTURES: u64 = 7;
-/// The size of elements that are words.
+/// Element size code of lists of words.
 const WORDS: u64 = 5;
 
 const COMPUTATION: u64 = 0;
@@ -34,11 +34,11 @@ pub struct Messages {
     file: Packed,
     is_plain: bool,
     has_quirks: bool,
-    /// Events without the pointers in them.
+    /// Events, with their pointers not yet filled in.
     events: Vec<u64>,
-    /// The lists that events point at.
+    /// The lists to which events point.
     lists: Vec<u64>,
-    /// Pointers in events: where they are, where in the lists they lead, the upper half.
+    /// Pointers in events: their index in `events`, the index of the target in `lists`, and the upper half.
     pointers: Vec<(usize, usize, u64)>,
 }
 
@@ -46,7 +46,7 @@ impl Messages {
     /// Creates the file of a thread.
     ///
     /// # Errors
-    /// If it cannot be created.
+    /// Returns an error if the file cannot be created.
     pub fn create(options: &Options, pool: &Arc<Pool>, thread: u64) -> Result<Messages> {
         let is_plain = options.aggregation <= 1;
         let form = if is_plain { "uncompressed" } else { "compressed" };
@@ -61,18 +61,18 @@ impl Messages {
         })
     }
 
-    /// Words of data and pointers of an event.
+    /// Words of data, and of pointers, per event.
     fn shape(&self) -> (usize, usize) {
         if self.is_plain { (4, 1) } else { (2, 2) }
     }
 
-    /// A count of 16 bits.
+    /// Reduces a count to 16 bits.
     fn count(&self, count: u64) -> u64 {
-        // QUIRK: Prism's back end cuts counts; the largest that fits is nearer.
+        // QUIRK: Prism's back end truncates counts; otherwise, they saturate, which is closer.
         if self.has_quirks { count & 0xffff } else { count.min(0xffff) }
     }
 
-    /// Adds an event whose first word is `first`.
+    /// Adds an event; `first` is its first word.
     fn event(&mut self, first: u64, tag: u64, rest: [u64; 2], lists: &[(usize, u64)]) -> Result<()> {
         let (data, pointers) = self.shape();
         let at = self.events.len();
@@ -91,7 +91,7 @@ impl Messages {
         if self.events.len() >= limit * (data + pointers) { self.message() } else { Ok(()) }
     }
 
-    /// Adds a list of ranges; none if it is empty.
+    /// Adds a list of ranges; the pointer is null if the list is empty.
     fn ranges(&mut self, ranges: &Ranges) -> (usize, u64) {
         let (at, count) = (self.lists.len(), ranges.iter().len() as u64);
         if count == 0 {
@@ -118,7 +118,7 @@ impl Messages {
         let count = (words / (data + pointers)) as u64;
         let len = HEAD_WORDS + words + self.lists.len();
         let mut packer = Packer::default();
-        // One segment, and its length.
+        // The segment table: one segment, and its length.
         packer.word((len as u64) << 32);
         packer.word(structure(0, 0, 1));
         packer.word(((words as u64) << 3 | STRUCTURES) << 32 | 1);
@@ -132,7 +132,7 @@ impl Messages {
     }
 }
 
-/// A pointer to a structure, or the tag of a list of them.
+/// A pointer to a structure, or the tag of a list of structures.
 fn structure(offset: u64, data: u64, pointers: u64) -> u64 {
     offset << 2 | data << 32 | pointers << 48
 }
@@ -142,7 +142,7 @@ impl Log for Messages {
         let counts = [of.iops, of.flops, of.writes, of.reads];
         let first = counts.iter().rev().fold(0, |word, count| word << 16 | self.count(*count));
         let written = self.ranges(of.written);
-        // QUIRK: Prism's back end writes the ranges that were written in place of those that were read.
+        // QUIRK: Prism's back end writes the written ranges in place of the read ones.
         let read = if self.has_quirks { self.ranges(of.written) } else { self.ranges(of.read) };
         self.event(first, COMPUTATION, [0; 2], &[written, read])
     }
@@ -196,15 +196,15 @@ impl Log for Messages {
     }
 }
 
-/// Packs words: a tag says which bytes of a word are not zero.
+/// Packs words in Cap'n Proto's packed encoding: a tag marks the nonzero bytes of a word.
 #[derive(Default)]
 struct Packer {
     out: Vec<u8>,
-    /// Where the count of the run is that the last word began.
+    /// Position of the count of the run that the last word began.
     run: Option<(usize, Run)>,
 }
 
-/// What may follow a word without a tag of its own.
+/// Kind of a run of words without tags of their own.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Run {
     Zeros,

@@ -1,4 +1,4 @@
-//! What a thread's file takes, whatever its form.
+//! The interface of a thread's file, for all formats.
 
 use super::ranges::{Range, Ranges};
 use crate::event::{Sync, sync};
@@ -7,35 +7,35 @@ use crate::fault::Result;
 /// A computation with its accesses.
 #[derive(Clone, Copy, Debug)]
 pub struct Computation<'a> {
-    /// Operations on integers.
+    /// Number of integer operations.
     pub iops: u64,
-    /// Operations on floating-point numbers.
+    /// Number of floating-point operations.
     pub flops: u64,
-    /// Loads.
+    /// Number of loads.
     pub reads: u64,
-    /// Stores.
+    /// Number of stores.
     pub writes: u64,
-    /// Addresses that were written.
+    /// Addresses written.
     pub written: &'a Ranges,
-    /// Addresses that were read.
+    /// Addresses read.
     pub read: &'a Ranges,
 }
 
-/// Bytes that another thread wrote.
+/// Bytes read that another thread wrote in one event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Edge {
-    /// The thread.
+    /// The thread that wrote.
     pub writer: u64,
-    /// Its event.
+    /// Number of its event.
     pub event: u32,
-    /// The bytes.
+    /// Addresses of the bytes.
     pub ranges: Ranges,
 }
 
 /// The access of a computation in plain mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// None.
+    /// No access.
     None,
     /// A load.
     Read(Range),
@@ -43,52 +43,52 @@ pub enum Access {
     Write(Range),
 }
 
-/// A thread's file. `event` is the number of the event.
+/// A thread's file. `event` is the number of the event in the thread.
 pub trait Log {
-    /// A computation.
+    /// Writes a computation.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// Returns an error if the file cannot be written.
     fn compute(&mut self, event: u64, computation: &Computation<'_>) -> Result<()>;
 
-    /// Bytes of other threads.
+    /// Writes reads of bytes that other threads wrote.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// Returns an error if the file cannot be written.
     fn communicate(&mut self, event: u64, edges: &[Edge]) -> Result<()>;
 
-    /// A computation in plain mode.
+    /// Writes a computation in plain mode.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// Returns an error if the file cannot be written.
     fn plain(&mut self, event: u64, iops: u64, flops: u64, access: Access) -> Result<()>;
 
-    /// Bytes of another thread in plain mode.
+    /// Writes a read of bytes that another thread wrote, in plain mode.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// Returns an error if the file cannot be written.
     fn plain_edge(&mut self, event: u64, writer: u64, written: u32, range: Range) -> Result<()>;
 
-    /// A synchronization.
+    /// Writes a synchronization.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// Returns an error if the file cannot be written.
     fn sync(&mut self, event: u64, sync: &Sync) -> Result<()>;
 
-    /// A marker: this many instructions passed.
+    /// Writes a marker after this many instructions.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// Returns an error if the file cannot be written.
     fn marker(&mut self, instructions: u64) -> Result<()>;
 
-    /// The end.
+    /// Completes the file.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// Returns an error if the file cannot be written.
     fn finish(&mut self) -> Result<()>;
 }
 
-/// No file.
+/// A log that discards everything.
 #[derive(Clone, Copy, Debug)]
 pub struct Nothing;
 
@@ -122,7 +122,7 @@ impl Log for Nothing {
     }
 }
 
-/// The number of a synchronization in text. None of those that the back end drops.
+/// The number of a synchronization in text files; `None` for those that the back end drops.
 pub(super) fn text_code(kind: u8) -> Option<u8> {
     Some(match kind {
         sync::LOCK => 1,

@@ -1,14 +1,14 @@
-//! SynchroTraceGen: computation between the points where threads communicate or synchronize, as traces for SynchroTrace.
+//! SynchroTraceGen: traces for SynchroTrace, with computation split at the points where threads communicate or synchronize.
 //!
-//! | file | what |
+//! | module | contents |
 //! |---|---|
 //! | [`ranges`] | sets of addresses |
-//! | [`thread`] | what is pending for a thread, and its statistics |
-//! | [`log`] | what a thread's file takes |
-//! | [`text`], [`capnp`] | the two texts; packed messages |
-//! | [`statistics`] | the file of statistics, the file of threads and barriers |
+//! | [`thread`] | the pending computation of a thread, and its statistics |
+//! | [`log`] | the interface of a thread's file |
+//! | [`text`], [`capnp`] | the two text formats; packed messages |
+//! | [`statistics`] | the file of statistics, and the file of threads and barriers |
 //!
-//! Values are right by default; with [`Options::has_quirks`] they are those of Prism's back end, its defects included.
+//! Values are correct by default; with [`Options::has_quirks`], they are those of Prism's back end, including its defects.
 //!
 //! SPEC: prism.md#synchrotracegen
 
@@ -34,26 +34,26 @@ use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use thread::{Pending, Thread};
 
-/// Instructions between two markers.
+/// Number of instructions between two markers.
 const MARKER_INSTRUCTIONS: u64 = 4096;
-/// Threads whose reads are remembered in the cell of a byte. Prism's back end takes no more.
+/// Number of threads whose reads are noted in the cell of a byte. Prism's back end accepts no more threads.
 const NEAR_THREADS: usize = 128;
-/// The most threads that there can be.
+/// Maximum number of threads.
 const MAX_THREADS: usize = NO_WRITER as usize;
-/// The first address that Prism's shadow memory has no room for.
+/// The first address outside Prism's shadow memory.
 const QUIRK_LIMIT: u64 = 1 << 38;
-/// No thread wrote the byte.
+/// No thread has written the byte.
 const NO_WRITER: u16 = u16::MAX;
 
-/// What the files of threads are.
+/// Format of the files of threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Form {
-    /// Lines of text, version 1.
+    /// Text, version 1.
     #[default]
     Text,
-    /// Lines of text, version 2, which the replayer takes.
+    /// Text, version 2, which the replayer reads.
     TextV2,
-    /// Packed messages of Cap'n Proto.
+    /// Packed Cap'n Proto messages.
     Capnp,
     /// No files.
     Null,
@@ -64,13 +64,13 @@ pub enum Form {
 pub struct Options {
     /// The folder of the files (`-o`).
     pub out: Files,
-    /// Reads or writes after which a computation is written (`-c`); 1 writes each access.
+    /// Number of reads or writes after which a computation is written (`-c`); 1 writes each access.
     pub aggregation: u64,
-    /// What the files of threads are (`-l`).
+    /// Format of the files of threads (`-l`).
     pub form: Form,
-    /// Whether the defects of Prism's back end are wanted.
+    /// Whether to reproduce the defects of Prism's back end.
     pub has_quirks: bool,
-    /// Pages of 4096 bytes that may be touched: the shadow memory of each takes 96 KiB.
+    /// Maximum number of pages of 4096 bytes; the shadow memory of each takes 96 KiB.
     pub max_pages: usize,
 }
 
@@ -86,16 +86,16 @@ impl Default for Options {
     }
 }
 
-/// What is known of a byte.
+/// The cell of a byte.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
-    /// Threads that read it since it was written.
+    /// Threads that have read the byte since it was written, as bits.
     readers: [u64; 2],
-    /// The event in which it was written.
+    /// Number of the event that wrote it.
     event: u32,
-    /// The thread that wrote it, as an index.
+    /// Index of the thread that wrote it.
     writer: u16,
-    /// Whether further threads read it, beyond those that `readers` has room for.
+    /// Whether threads outside the range of `readers` have read it.
     has_far_readers: bool,
 }
 
@@ -106,7 +106,7 @@ impl Default for Cell {
 }
 
 impl Cell {
-    /// Notes that a thread reads the byte at `address`, and says whether it had before.
+    /// Notes that a thread reads the byte at `address`; returns whether it had read it before.
     #[inline]
     fn read(&mut self, thread: usize, address: u64, far: &mut FarReaders) -> bool {
         if thread >= NEAR_THREADS {
@@ -118,7 +118,7 @@ impl Cell {
         had
     }
 
-    /// The thread and event that wrote the byte, if another thread did.
+    /// The thread and event that wrote the byte, if it was another thread.
     #[inline]
     fn edge(&self, thread: usize) -> Option<(usize, u32)> {
         let writer = usize::from(self.writer);
@@ -126,11 +126,11 @@ impl Cell {
     }
 }
 
-/// Readers whose numbers cells have no room for, by the byte that they read since it was written.
+/// Readers outside the range of a cell's bits, by the byte that they have read since it was written.
 #[derive(Default)]
 struct FarReaders {
     by_byte: FxHashMap<u64, Vec<u16>>,
-    /// Of all bytes.
+    /// Number of readers of all bytes.
     n_readers: usize,
 }
 
@@ -140,16 +140,16 @@ impl FarReaders {
         cell.has_far_readers = true;
         let readers = self.by_byte.entry(address).or_default();
         let thread = thread as u16; // Below `MAX_THREADS`.
-        // In order, so that many threads are found fast.
+        // Sorted, so that the search is fast for many threads.
         let Err(place) = readers.binary_search(&thread) else { return true };
         readers.insert(place, thread);
         self.n_readers += 1;
         false
     }
 
-    /// As many pages of shadow memory take as much memory.
+    /// Memory use, expressed in pages of shadow memory.
     fn pages(&self) -> usize {
-        /// Of a byte, with its entry in the table, and of each of its readers, with room for as many again.
+        /// Memory per byte, with its entry in the table, and per reader, with spare capacity.
         const BYTES: [usize; 2] = [64, 4];
         let n_bytes = BYTES[0] * self.by_byte.len() + BYTES[1] * self.n_readers;
         n_bytes / (shadow::PAGE_BYTES * size_of::<Cell>())
@@ -168,22 +168,22 @@ impl FarReaders {
     }
 }
 
-/// The back end.
+/// The back end SynchroTraceGen.
 pub struct Stgen {
     options: Options,
     shadow: Shadow<Cell>,
     far: FarReaders,
-    /// Threads that pack files.
+    /// Threads that compress files.
     pool: Option<Arc<Pool>>,
-    /// In the order in which they were first seen.
+    /// Threads in order of first appearance.
     threads: Vec<Thread>,
     by_number: FxHashMap<u64, usize>,
     current: Option<usize>,
-    /// Threads that were created: by which one, with which handle.
+    /// Creations of threads: the creating thread and the handle.
     creates: Vec<(u64, u64)>,
-    /// Barriers in the order in which they were first seen, with the threads that arrived.
+    /// Barriers in order of first appearance, with the threads that arrived at them.
     barriers: Vec<(u64, Vec<u64>)>,
-    /// Accesses without an address or size, which count but touch nothing.
+    /// Number of accesses without an address or size, which are counted but touch no memory.
     unplaced: u64,
 }
 
@@ -205,13 +205,13 @@ impl Stgen {
         }
     }
 
-    /// Accesses without an address or size so far.
+    /// Number of accesses without an address or size so far.
     #[must_use]
     pub fn unplaced(&self) -> u64 {
         self.unplaced
     }
 
-    /// Pages of shadow memory so far, and those that would take the memory of what else is known of readers.
+    /// Pages of shadow memory so far, plus the memory for far readers, expressed in pages.
     #[must_use]
     pub fn pages(&self) -> usize {
         self.shadow.pages() + self.far.pages()
@@ -237,7 +237,7 @@ impl Stgen {
     }
 
     fn create(&mut self, number: u64) -> Result<usize> {
-        // QUIRK: Prism's back end has room for as many.
+        // QUIRK: Prism's back end has room for this many threads.
         let most = if self.options.has_quirks { NEAR_THREADS } else { MAX_THREADS };
         if self.threads.len() == most {
             return Err(Error::Stop(format!("SynchroTraceGen takes at most {most} threads")));
@@ -259,8 +259,8 @@ impl Stgen {
         Ok(index)
     }
 
-    /// The thread of an event: that which its stream says, since several producers deliver in turn, without swaps between
-    /// them. Before the first swap it is unknown, and called 0.
+    /// Returns the thread of an event: the one given by its stream, since several producers deliver in turn without swaps
+    /// between them. Before the first swap the thread is unknown, and called 0.
     #[inline]
     fn current(&mut self, at: At) -> Result<usize> {
         match (self.current, at.thread) {
@@ -288,7 +288,7 @@ impl Stgen {
         }
     }
 
-    /// Writes what is pending for the current thread.
+    /// Writes the pending computation of the current thread.
     fn flush(&mut self) -> Result<()> {
         let Some(current) = self.current else { return Ok(()) };
         if self.is_plain() {
@@ -309,7 +309,7 @@ impl Stgen {
         let mut has_edge = false;
         if let Some(place) = place {
             let local = place.below(limit);
-            // Consecutive bytes of one kind go into ranges at once.
+            // Consecutive bytes of one kind are added to ranges together.
             let mut run: Option<(Option<(usize, u32)>, Range)> = None;
             let mut finish = |run: Option<(Option<(usize, u32)>, Range)>, threads: &mut Vec<Thread>| match run
             {
@@ -338,7 +338,7 @@ impl Stgen {
                 });
             }
             finish(run, threads);
-            // QUIRK: bytes beyond the shadow memory are local.
+            // QUIRK: bytes outside the shadow memory count as local.
             if let Some(beyond) = place.from(limit) {
                 threads[current].pending.reads_range(beyond);
             }
@@ -510,7 +510,7 @@ impl Hooks for Stgen {
     }
 }
 
-/// The first value of the pending event, for [`Thread`].
+/// Collecting the pending computation of a thread.
 impl Pending {
     /// Adds bytes that another thread wrote.
     fn edge(&mut self, writer: u64, event: u32, range: Range) {
@@ -524,7 +524,7 @@ impl Pending {
         }
     }
 
-    /// Adds bytes that were read and are this thread's.
+    /// Adds bytes that were read and not written by another thread.
     fn reads_range(&mut self, range: Range) {
         self.read.insert(range);
         self.is_active = true;

@@ -1,22 +1,22 @@
-//! Sets of addresses, as ranges in ascending order. Ranges that overlap or touch become one.
+//! Sets of addresses, as ranges in ascending order. Ranges that overlap or touch are merged.
 
-/// Addresses from `start` to `end`, both included.
+/// Addresses from `start` to `end`, both inclusive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Range {
-    /// The first.
+    /// The first address.
     pub start: u64,
-    /// The last.
+    /// The last address.
     pub end: u64,
 }
 
 impl Range {
-    /// The bytes of an access; none of an access of no bytes. Bytes after the last address do not exist.
+    /// The bytes of an access; `None` for an access of no bytes. The range ends at the last address of the address space.
     #[must_use]
     pub fn of(address: u64, bytes: u64) -> Option<Range> {
         Some(Range { start: address, end: address.saturating_add(bytes.checked_sub(1)?) })
     }
 
-    /// The part up to an address.
+    /// The part up to an address, inclusive.
     #[must_use]
     pub fn below(self, last: u64) -> Option<Range> {
         (self.start <= last).then(|| Range { start: self.start, end: self.end.min(last) })
@@ -28,7 +28,7 @@ impl Range {
         (self.end > last).then(|| Range { start: self.start.max(last + 1), end: self.end })
     }
 
-    /// How many addresses there are: at most `u64::MAX`.
+    /// Number of addresses, saturated at `u64::MAX`.
     #[must_use]
     #[allow(clippy::len_without_is_empty)] // There is no empty range.
     pub fn len(self) -> u64 {
@@ -45,7 +45,7 @@ pub struct Ranges {
 impl Ranges {
     /// Adds a range.
     pub fn insert(&mut self, range: Range) {
-        // Ranges that end before the new one, with an address between them.
+        // The first range that is not wholly before the new one with an address between them.
         let first =
             self.ranges.partition_point(|known| known.end < range.start && range.start - known.end > 1);
         let touched = self.ranges[first..]

@@ -1,4 +1,4 @@
-//! The file of statistics, and the file of threads and barriers.
+//! Writes the file of statistics, and the file of threads and barriers.
 //!
 //! SPEC: prism.md#threads-and-statistics
 
@@ -25,11 +25,11 @@ pub(super) fn write(stgen: &Stgen) -> Result<()> {
     Ok(())
 }
 
-/// Handles of threads with their numbers, and barriers with the threads that arrived.
+/// Lists the handles of threads with their numbers, and barriers with the threads that arrived.
 pub(super) fn threads(stgen: &Stgen) -> String {
     let mut out = String::new();
     for (index, (creator, handle)) in stgen.creates.iter().enumerate() {
-        // QUIRK: Prism's back end leaves out threads that another thread than the first one created.
+        // QUIRK: Prism's back end leaves out threads that were not created by the first thread.
         if stgen.options.has_quirks && *creator != 1 {
             continue;
         }
@@ -46,7 +46,7 @@ pub(super) fn threads(stgen: &Stgen) -> String {
     out
 }
 
-/// What the threads did, at barriers and under locks.
+/// Lists the counts of threads, in total, at barriers and under locks.
 pub(super) fn statistics(stgen: &Stgen) -> String {
     let has_quirks = stgen.options.has_quirks;
     let mut sorted: Vec<&Thread> = stgen.threads.iter().collect();
@@ -90,7 +90,7 @@ pub(super) fn statistics(stgen: &Stgen) -> String {
     out
 }
 
-/// Adds a line; writing to a string does not fail.
+/// Adds a line. Writing to a string does not fail.
 fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
     let _ = writeln!(out, "{text}");
 }
@@ -110,7 +110,7 @@ fn ratios_of(out: &mut String, indent: &str, counts: &Counts, has_quirks: bool) 
     line(out, format_args!("{indent}locks/OPs: {}", ratio(counts.locks, counts.iops + counts.flops)));
 }
 
-/// Adds a thread's barriers to those of threads before it: equal ones in order, others between them.
+/// Merges a thread's barriers into those of earlier threads: equal ones are added up in order, others are inserted between them.
 fn merge(merged: &mut Vec<(u64, Counts)>, barriers: &[(u64, Counts)]) {
     let mut cursor = 0;
     let mut unmatched: Vec<(u64, Counts)> = Vec::new();
@@ -128,11 +128,11 @@ fn merge(merged: &mut Vec<(u64, Counts)>, barriers: &[(u64, Counts)]) {
     merged.splice(at..at, unmatched);
 }
 
-/// A quotient of single precision with six digits, as C's `%g` prints it.
+/// A single-precision quotient with six digits, like C's `%g`.
 fn ratio(part: u64, whole: u64, has_quirks: bool) -> String {
     let quotient = part as f32 / whole as f32;
     if quotient.is_nan() {
-        // QUIRK: the quotient of two zeros has a sign on the machines that Prism runs on.
+        // QUIRK: the quotient of two zeros has a sign on the machines on which Prism runs.
         return if has_quirks { "-nan".to_owned() } else { "nan".to_owned() };
     }
     if quotient.is_infinite() {

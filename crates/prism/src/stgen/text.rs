@@ -1,4 +1,4 @@
-//! Files of threads as lines of text, in both versions.
+//! Files of threads as text, in both versions.
 //!
 //! SPEC: prism.md#text-files
 
@@ -11,30 +11,30 @@ use crate::files::{Files, NewFile};
 use quipu_source::{PackOptions, Packer, Packing, Pool};
 use std::sync::Arc;
 
-/// Bytes that are gathered before they are packed.
+/// Size of the buffer of lines in bytes, before compression.
 const GATHERED_BYTES: usize = 64 << 10;
 
-/// Which lines are written.
+/// Format of the lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Version {
-    /// With the numbers of event and thread.
+    /// Lines with the numbers of event and thread.
     One,
-    /// Without them, and with a blank at the end.
+    /// Lines without these numbers, and with a trailing blank.
     Two,
 }
 
-/// A packed file that is written to. Threads of a pool pack it.
+/// A compressed output file. Threads of a pool compress it.
 pub(super) struct Packed {
     file: Option<Packer<NewFile>>,
 }
 
-/// How hard files are packed: as fast as can be, since lines come faster than zlib's usual level takes them.
+/// Compression level: the fastest, since lines are produced faster than zlib's default level can compress.
 const LEVEL: u8 = 1;
 
 impl Packed {
     pub(super) fn create(files: &Files, pool: &Arc<Pool>, name: &str) -> Result<Packed> {
         let options = PackOptions { packing: Packing::Gzip, level: Some(LEVEL) };
-        // There may be hundreds of threads.
+        // There may be hundreds of threads, so blocks are small.
         let file = Packer::new(files.create(name)?, pool, &options).in_small_blocks();
         Ok(Packed { file: Some(file) })
     }
@@ -51,7 +51,7 @@ impl Packed {
     }
 }
 
-/// A file of lines.
+/// A text file of a thread.
 pub struct Text {
     version: Version,
     thread: u64,
@@ -63,13 +63,13 @@ impl Text {
     /// Creates the file of a thread.
     ///
     /// # Errors
-    /// If it cannot be created.
+    /// Returns an error if it cannot be created.
     pub fn create(options: &Options, pool: &Arc<Pool>, thread: u64, version: Version) -> Result<Text> {
         let file = Packed::create(&options.out, pool, &format!("sigil.events.out-{thread}.gz"))?;
         Ok(Text { version, thread, lines: Vec::with_capacity(GATHERED_BYTES + 4096), file })
     }
 
-    /// Begins a line: the numbers of event and thread, or what stands for them.
+    /// Begins a line: the numbers of event and thread in version 1, `sign` in version 2.
     fn begin(&mut self, event: u64, sign: &[u8]) {
         match self.version {
             Version::One => {
@@ -94,7 +94,7 @@ impl Text {
         decimal(number, &mut self.lines);
     }
 
-    /// The counts of a computation.
+    /// Adds the counts of a computation.
     fn counts(&mut self, event: u64, counts: [u64; 4]) {
         self.begin(event, b"@ ");
         for (index, count) in counts.into_iter().enumerate() {
@@ -105,7 +105,7 @@ impl Text {
         }
     }
 
-    /// A sign and a range. Version 1 puts a blank before each part, version 2 after it.
+    /// Adds a sign and a range. Version 1 puts a blank before each part, version 2 after it.
     fn range(&mut self, sign: u8, range: Range) {
         self.mark(sign);
         hex(range.start, &mut self.lines);
@@ -218,7 +218,7 @@ impl Log for Text {
 }
 
 fn decimal(number: u64, out: &mut Vec<u8>) {
-    /// The numbers below 100, two digits each.
+    /// The numbers below 100, with two digits each.
     const PAIRS: [[u8; 2]; 100] = {
         let mut pairs = [[0; 2]; 100];
         let mut n = 0;

@@ -1,11 +1,11 @@
-//! What is pending for a thread, and its statistics.
+//! The pending computation and the statistics of a thread.
 
 use super::log::{Access, Computation, Edge, Log};
 use super::ranges::{Range, Ranges};
 use crate::event::{Sync, sync};
 use crate::fault::Result;
 
-/// What was not written yet.
+/// The computation and communication that have not been written yet.
 #[derive(Clone, Debug, Default)]
 pub struct Pending {
     pub(super) iops: u64,
@@ -18,20 +18,20 @@ pub struct Pending {
     pub(super) edges: Vec<Edge>,
 }
 
-/// Counts over some part of a thread.
+/// Counts over a part of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Operations on integers.
+    /// Number of integer operations.
     pub iops: u64,
-    /// Operations on floating-point numbers.
+    /// Number of floating-point operations.
     pub flops: u64,
-    /// Instructions.
+    /// Number of instructions.
     pub instructions: u64,
-    /// Loads and stores.
+    /// Number of loads and stores.
     pub accesses: u64,
-    /// Loads of bytes that another thread wrote.
+    /// Number of loads of bytes that another thread wrote.
     pub communication: u64,
-    /// Locks of mutexes.
+    /// Number of mutex locks.
     pub locks: u64,
 }
 
@@ -46,7 +46,7 @@ impl Counts {
         self.locks += other.locks;
     }
 
-    /// What was counted since an earlier moment.
+    /// The counts since an earlier moment.
     fn since(&self, earlier: &Counts) -> Counts {
         Counts {
             iops: self.iops - earlier.iops,
@@ -62,18 +62,18 @@ impl Counts {
 /// The statistics of a thread.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
-    /// From its start.
+    /// Counts since the start of the thread.
     pub total: Counts,
-    /// Loads.
+    /// Number of loads.
     pub reads: u64,
-    /// Stores.
+    /// Number of stores.
     pub writes: u64,
-    /// For each barrier that it passed: since the one before.
+    /// For each barrier passed: the barrier, and the counts since the previous one.
     pub barriers: Vec<(u64, Counts)>,
-    /// For each unlock: since the lock.
+    /// For each unlock: the mutex, and the counts since its lock.
     pub unlocks: Vec<(u64, Counts)>,
     at_barrier: Counts,
-    /// Mutexes that are locked, with the counts at that moment.
+    /// Locked mutexes, with the counts at the time of locking.
     locked: Vec<(u64, Counts)>,
 }
 
@@ -95,7 +95,7 @@ impl Statistics {
         self.total.accesses += 1;
     }
 
-    /// Counts a load, of bytes of another thread or not.
+    /// Counts a load; `has_edge` if another thread wrote its bytes.
     #[inline]
     pub(super) fn read(&mut self, has_edge: bool, has_quirks: bool, is_plain: bool) {
         self.reads += 1;
@@ -134,7 +134,7 @@ impl Statistics {
 
 /// A thread.
 pub struct Thread {
-    /// Its number in the stream.
+    /// The number of the thread in the stream.
     pub number: u64,
     /// The number of its next event.
     pub event: u64,
@@ -184,7 +184,7 @@ impl Thread {
         Ok(())
     }
 
-    /// Writes the pending computation if it has this many loads or stores.
+    /// Writes the pending computation if it has at least this many loads or stores.
     pub(super) fn flush_at(&mut self, aggregation: u64) -> Result<()> {
         if self.pending.writes >= aggregation || self.pending.reads >= aggregation {
             return self.flush_compute();
@@ -205,7 +205,7 @@ impl Thread {
         Ok(())
     }
 
-    /// Writes a load of bytes of another thread in plain mode.
+    /// Writes a load of bytes that another thread wrote, in plain mode.
     pub(super) fn plain_edge(&mut self, writer: u64, event: u32, range: Range) -> Result<()> {
         self.log.plain_edge(self.event, writer, event, range)?;
         self.event += 1;

@@ -1,3 +1,3 @@
-//! Analyses of events, as `quipu analyze` and `quipu report` have them.
+//! Analyses of events for `quipu analyze` and `quipu report`.
 
 pub mod workload;

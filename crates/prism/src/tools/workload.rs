@@ -53,7 +53,7 @@ impl Tool for OfWorkload {
     }
 
     fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        // Lenses have no computations, so that the events are read once more, as rows.
+        // Lenses have no computations, so the events are read a second time, as rows.
         let reader = match trace.shards() {
             [shard] => trace.scan(&Scan { batch_records: 4096, tables: vec![0], ..Scan::new(shard.id) })?,
             _ => return Err(Error::unsupported("threads in streams of their own have no order here")),
@@ -71,7 +71,7 @@ impl Tool for OfWorkload {
 }
 
 result! {
-    /// What threads and functions did.
+    /// The work of threads and functions.
     #[derive(Clone, Debug, PartialEq)]
     pub struct WorkloadReport {
         pub work: u64 => "Computations, loads and stores of all threads.";
@@ -104,7 +104,7 @@ result! {
 }
 
 result! {
-    /// What a thread read of what another one wrote.
+    /// Bytes that a thread read and another one wrote.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Communication {
         pub from: u64, key => "The thread that wrote.";
@@ -129,14 +129,14 @@ result! {
     }
 }
 
-/// The pass: at the end, the rows of all events go through hooks.
+/// The pass: at the end, it passes the rows of all events to hooks.
 #[derive(Clone)]
 struct Working {
     top: usize,
     reader: Arc<Mutex<Option<Box<dyn Reader>>>>,
 }
 
-/// Gives a row to hooks, if they look at such events.
+/// Passes a row to the hooks, if they use events of its kind.
 fn give(rows: &table::Events, row: usize, workload: &mut Workload) -> crate::fault::Result<()> {
     let kind = rows.kind[row];
     let own = (kind & 0xff) as u8; // The lower byte.
@@ -183,7 +183,7 @@ impl Pass for Working {
         let mut workload = Workload::default();
         let reader = self.reader.lock().map_or(None, |mut reader| reader.take());
         if let Some(mut reader) = reader {
-            // What is wrong with the events, the first reader finds.
+            // The first reader reports damage of the events.
             while let Ok(Some(batch)) = reader.read() {
                 for rows in batch.tables.iter().filter_map(|table| table.get::<table::Events>()) {
                     for row in 0..rows.kind.len() {
@@ -196,7 +196,7 @@ impl Pass for Working {
     }
 }
 
-/// The result.
+/// Makes the result.
 fn report(workload: &Workload, top: usize) -> WorkloadReport {
     let shares = workload.path().shares();
     let threads = workload.threads().iter().filter(|(_, thread)| thread.work.total() + thread.syncs > 0);
@@ -245,9 +245,9 @@ fn report(workload: &Workload, top: usize) -> WorkloadReport {
     }
 }
 
-/// Threads that a matrix shows, those that communicate most.
+/// Maximum number of threads in the matrix as a picture: those that communicate most.
 const MATRIX_THREADS: usize = 64;
-/// The same where it is a table.
+/// The same for the matrix as a table.
 const BRIEF_THREADS: usize = 8;
 
 fn share(part: u64, whole: u64) -> Cell {
@@ -318,7 +318,7 @@ impl WorkloadReport {
         }
     }
 
-    /// The threads of the matrix, those that communicate most, by number.
+    /// The threads of the matrix: those that communicate most, sorted by number.
     fn talking(&self, most: usize) -> Vec<u64> {
         let mut bytes = std::collections::BTreeMap::<u64, u64>::new();
         for edge in &self.communication {
@@ -337,7 +337,7 @@ impl WorkloadReport {
         self.communication.iter().find(is_it).map_or(0, |edge| edge.bytes)
     }
 
-    /// The matrix as a table: a row for each thread that wrote, a column for each that read.
+    /// The matrix as a table: a row for each writing thread, a column for each reading thread.
     fn matrix(&self) -> Grid {
         let threads = self.talking(BRIEF_THREADS);
         let head = std::iter::once("from \\ to".to_owned()).chain(threads.iter().map(u64::to_string));
@@ -397,7 +397,7 @@ impl ReportBody for WorkloadReport {
             ),
         ];
         if self.critical_path > 0 {
-            // A quotient needs no more digits.
+            // Precise enough for a quotient.
             let most = self.work as f64 / self.critical_path as f64;
             facts.push((
                 "at most faster with more processors".to_owned(),

@@ -1,7 +1,7 @@
-//! What threads and functions compute, move and tell each other, and which of it the run had to wait for.
+//! Work of threads and functions, communication between threads, and the critical path of the run.
 //!
-//! Work is counted in computations, loads and stores. A function has what happens while it is the innermost one of its thread.
-//! A byte is communicated when a thread reads it that another one wrote last.
+//! Work is counted in computations, loads and stores. A function gets the work done while it is the innermost function of
+//! its thread. A byte is communicated when a thread reads it and another one wrote it last.
 //!
 //! SPEC: prism.md#workload
 
@@ -17,38 +17,38 @@ use path::Path;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// Functions that are counted one by one; further ones count as outside of all functions.
+/// Maximum number of functions counted separately; the work of further ones counts as outside all functions.
 const MAX_FUNCTIONS: usize = 1 << 20;
-/// Calls of a thread that are remembered; those within are the innermost one's.
+/// Maximum number of open calls per thread; work in deeper calls counts for the innermost one.
 const MAX_DEPTH: usize = 1 << 16;
-/// Threads that are known as writers of bytes; what further threads write counts as written by none.
+/// Maximum number of threads that are known as writers; bytes written by further ones have no writer.
 const MAX_WRITERS: usize = u16::MAX as usize - 1;
-/// Pages of memory whose writers are remembered: a gigabyte of cells. What goes beyond is counted.
+/// Maximum number of pages of shadow memory. Accesses outside are counted as unplaced.
 const MAX_PAGES: usize = 1 << 17;
-/// A byte that no thread wrote.
+/// No thread has written the byte.
 const NONE: u16 = u16::MAX;
 
-/// What was done.
+/// Counts of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Work {
-    /// Computations on integers.
+    /// Number of computations on integers.
     pub iops: u64,
-    /// Computations on floating-point numbers.
+    /// Number of computations on floating-point numbers.
     pub flops: u64,
-    /// Computations of unknown format.
+    /// Number of computations of unknown format.
     pub other: u64,
-    /// Loads.
+    /// Number of loads.
     pub loads: u64,
-    /// Stores.
+    /// Number of stores.
     pub stores: u64,
-    /// Bytes loaded.
+    /// Number of bytes loaded.
     pub bytes_loaded: u64,
-    /// Bytes stored.
+    /// Number of bytes stored.
     pub bytes_stored: u64,
 }
 
 impl Work {
-    /// All of it: computations, loads and stores.
+    /// The total of computations, loads and stores.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.iops + self.flops + self.other + self.loads + self.stores
@@ -74,30 +74,30 @@ impl Work {
     }
 }
 
-/// What is known of a function.
+/// A function and its work.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Function {
-    /// Its name; empty for what is outside of all functions.
+    /// The name; empty for work outside all functions.
     pub name: Vec<u8>,
-    /// How often it was entered.
+    /// Number of calls.
     pub calls: u64,
-    /// What it did itself.
+    /// Its own work, without that of functions it calls.
     pub work: Work,
 }
 
-/// What is known of a thread.
+/// A thread and its work.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Thread {
-    /// What it did.
+    /// The work of the thread.
     pub work: Work,
-    /// Calls of thread libraries.
+    /// Number of calls of thread libraries.
     pub syncs: u64,
     stack: Vec<usize>,
-    /// As a writer.
+    /// Its number as a writer.
     writer: u16,
 }
 
-/// Who wrote a byte last.
+/// The number of the thread that wrote a byte last.
 #[derive(Clone, Copy, Debug)]
 struct Writer(u16);
 
@@ -107,16 +107,16 @@ impl Default for Writer {
     }
 }
 
-/// The analysis.
+/// The analysis of workload.
 #[derive(Debug)]
 pub struct Workload {
     threads: BTreeMap<u64, Thread>,
     functions: Vec<Function>,
     index: FxHashMap<Vec<u8>, usize>,
     shadow: Shadow<Writer>,
-    /// Threads by their number as writers.
+    /// Thread numbers by writer number.
     writers: Vec<u64>,
-    /// Bytes from one thread to another, by both as writers.
+    /// Bytes communicated, by the writer numbers of writing and reading thread.
     edges: FxHashMap<(u16, u16), u64>,
     unplaced: u64,
     path: Path,
@@ -138,26 +138,26 @@ impl Default for Workload {
 }
 
 impl Workload {
-    /// The threads by number; events before the first swap are of thread 0.
+    /// The threads, by number; events before the first swap belong to thread 0.
     #[must_use]
     pub fn threads(&self) -> &BTreeMap<u64, Thread> {
         &self.threads
     }
 
-    /// The functions as they came, the first one for what is outside of all.
+    /// The functions in order of appearance; the first entry is for work outside all functions.
     #[must_use]
     pub fn functions(&self) -> &[Function] {
         &self.functions
     }
 
-    /// Bytes that a thread read (second) of what another one wrote (first).
+    /// Bytes communicated, by writing and reading thread.
     #[must_use]
     pub fn communication(&self) -> BTreeMap<(u64, u64), u64> {
         let thread = |writer: u16| self.writers[usize::from(writer)];
         self.edges.iter().map(|((from, to), bytes)| ((thread(*from), thread(*to)), *bytes)).collect()
     }
 
-    /// Accesses that have no address or size, or go beyond the memory that is remembered.
+    /// Number of accesses without address or size, or outside the shadow memory.
     #[must_use]
     pub fn unplaced(&self) -> u64 {
         self.unplaced
@@ -182,7 +182,7 @@ impl Workload {
         })
     }
 
-    /// Counts something for a thread and its innermost function.
+    /// Counts work for a thread and its innermost function; returns the thread's number as a writer.
     fn count(&mut self, at: At, count: impl Fn(&mut Work)) -> u16 {
         let number = at.thread.unwrap_or(0);
         let thread = self.thread(number);
@@ -210,7 +210,7 @@ impl Workload {
         }
     }
 
-    /// Ends the innermost call of a function and the calls inside.
+    /// Ends the innermost call of a function, and all calls inside it.
     fn leave(&mut self, at: At, name: &[u8]) {
         let function = self.index.get(name).copied();
         let stack = &mut self.thread(at.thread.unwrap_or(0)).stack;

@@ -1,53 +1,53 @@
 //! The critical path: the longest chain of work in which each part had to wait for the one before it.
 //!
-//! Each thread has a clock, which its own work advances. Where it waits for another thread, its clock becomes at least what that
-//! thread's clock was there:
+//! Each thread has a clock, which its own work advances. When it waits for another thread, its clock becomes at least that
+//! of the other thread at that point:
 //!
-//! | where | waits for |
+//! | event | waits for |
 //! |---|---|
-//! | a thread begins | the creation that it belongs to, or, if that is not seen yet, the thread that ran before it |
-//! | what follows a join | all of the thread that is joined |
-//! | a lock, spin lock | the last unlock of the same object |
-//! | what follows a barrier | all threads that arrived at it |
+//! | the begin of a thread | its creation or, if that has not been seen yet, the thread that ran before it |
+//! | the end of a join | all work of the joined thread |
+//! | a lock, or a spin lock | the last unlock of the same object |
+//! | the end of a barrier | all threads that arrived at it |
 //! | a wait for a condition | the last signal or broadcast of it |
 //!
-//! As in Prism, joins and barriers stand where they begin, all others where they end; the k-th creation is that of the (k + 1)-th
-//! thread that is seen.
+//! As in Prism, joins and barriers are recorded when they begin, all others when they end. The k-th creation belongs to the
+//! (k + 1)-th thread seen.
 
 use crate::event::{Sync, sync};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Objects and handles that are remembered; waits for others cost nothing.
+/// Maximum number of objects and handles remembered; waits for others cost nothing.
 const MAX_KNOWN: usize = 1 << 20;
 
-/// A point of a path: how much work leads to it, and the part of each thread.
+/// A point of a path: the work that leads to it, and the share of each thread.
 #[derive(Clone, Debug, Default)]
 struct Point {
     work: u64,
-    /// By thread, in the order in which they were seen.
+    /// By thread, in order of first appearance.
     shares: Arc<Vec<u64>>,
 }
 
-/// What a thread waits for before it continues.
+/// Something that a thread waits for before it continues.
 #[derive(Clone, Copy, Debug)]
 enum Wait {
-    /// A thread, by its place.
+    /// The end of a thread, by its index.
     Join(usize),
-    /// An object, and how often it had been passed.
+    /// A barrier, and the number of times that it had been passed.
     Barrier(u64, u64),
 }
 
 #[derive(Clone, Debug, Default)]
 struct Lane {
     point: Point,
-    /// Work since the shares were counted.
+    /// Work since the shares were last updated.
     own: u64,
     wait: Option<Wait>,
 }
 
-/// A barrier: what arrived at it since it was passed last, and what passed it then.
+/// A barrier: the latest arrival since it was last passed, and the point of its last passing.
 #[derive(Clone, Debug, Default)]
 struct Barrier {
     passed: u64,
@@ -58,13 +58,13 @@ struct Barrier {
 /// The critical path of the events so far.
 #[derive(Clone, Debug, Default)]
 pub struct Path {
-    /// Places of threads.
+    /// Indexes of threads in `lanes`.
     index: BTreeMap<u64, usize>,
     lanes: Vec<Lane>,
     latest: usize,
-    /// Creations: the handle, and where it was.
+    /// Creations: the handle, and the creator's point.
     created: Vec<(u64, Point)>,
-    /// Unlocks and signals by object.
+    /// Points of unlocks and signals, by object.
     released: FxHashMap<u64, Point>,
     barriers: FxHashMap<u64, Barrier>,
     unknown_joins: u64,
@@ -82,7 +82,7 @@ impl Path {
         self.lanes.iter().map(|lane| lane.point.work + lane.own).max().unwrap_or(0)
     }
 
-    /// How much of the path each thread does.
+    /// The share of each thread in the path, as work.
     #[must_use]
     pub fn shares(&self) -> BTreeMap<u64, u64> {
         let longest = (0..self.lanes.len()).max_by_key(|place| {
@@ -96,13 +96,13 @@ impl Path {
         self.index.iter().map(|(thread, place)| (*thread, share(*place))).collect()
     }
 
-    /// Joins of threads whose creation was not seen, which cost nothing.
+    /// Number of joins of threads whose creation was not seen; these cost nothing.
     #[must_use]
     pub fn unknown_joins(&self) -> u64 {
         self.unknown_joins
     }
 
-    /// The place of a thread.
+    /// The index of a thread, which is added if new.
     fn place(&mut self, thread: u64) -> usize {
         if let Some(place) = self.index.get(&thread) {
             return *place;
@@ -118,14 +118,14 @@ impl Path {
         place
     }
 
-    /// Where a thread is now.
+    /// The current point of a thread.
     fn here(&mut self, place: usize) -> Point {
         let lane = &mut self.lanes[place];
         count(lane, place);
         lane.point.clone()
     }
 
-    /// A thread has come at least as far as this point.
+    /// Moves a thread to this point, unless it is further already.
     fn reach(&mut self, place: usize, point: &Point) {
         let lane = &mut self.lanes[place];
         if point.work > lane.point.work + lane.own {
@@ -134,7 +134,7 @@ impl Path {
         }
     }
 
-    /// A thread that waited continues.
+    /// Continues a thread that has waited.
     fn go_on(&mut self, place: usize) {
         match self.lanes[place].wait.take() {
             Some(Wait::Join(of)) => {
@@ -143,7 +143,7 @@ impl Path {
             }
             Some(Wait::Barrier(object, passed)) => {
                 let Some(barrier) = self.barriers.get_mut(&object) else { return };
-                // The first that continues: all have arrived.
+                // This is the first thread to continue, so all have arrived.
                 if barrier.passed == passed {
                     barrier.passed += 1;
                     barrier.last = std::mem::take(&mut barrier.arrived);
@@ -155,7 +155,7 @@ impl Path {
         }
     }
 
-    /// A thread does a piece of work.
+    /// Adds a unit of work of a thread.
     #[inline]
     pub fn work(&mut self, thread: u64) {
         let place = self.place(thread);
@@ -166,7 +166,7 @@ impl Path {
         self.lanes[place].own += 1;
     }
 
-    /// A thread synchronizes.
+    /// Adds a synchronization of a thread.
     pub fn sync(&mut self, thread: u64, event: &Sync) {
         let place = self.place(thread);
         if event.kind == sync::SWAP {
@@ -182,7 +182,7 @@ impl Path {
                 self.created.push((object, here));
             }
             sync::JOIN => match self.created.iter().rposition(|(handle, _)| *handle == object) {
-                // It may have done nothing.
+                // The thread may have had no events.
                 Some(nth) if nth + 1 < self.lanes.len() => self.lanes[place].wait = Some(Wait::Join(nth + 1)),
                 Some(_) => {}
                 None => self.unknown_joins += 1,
@@ -211,7 +211,7 @@ impl Path {
     }
 }
 
-/// Counts a thread's own work among the shares.
+/// Adds a thread's own work to its shares.
 fn count(lane: &mut Lane, place: usize) {
     if lane.own == 0 {
         return;

@@ -1,4 +1,4 @@
-//! Producers that lie, and files that are cut: errors with their place, and never a crash.
+//! Producers that violate the protocol, and files that are truncated: errors with their place, and never a crash.
 
 use super::{Keep, SMALL, connect};
 use proptest::prelude::*;
@@ -14,11 +14,11 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// The head of the first slot.
+/// Offset of the head of the first slot.
 const SLOT: u64 = 4096;
 const NOTE: u64 = SLOT + 80;
 const TAIL: u64 = SLOT + 128;
-/// The first ring, after 16 heads of slots.
+/// Offset of the first ring, after 16 heads of slots.
 const RING: u64 = 12_288;
 
 fn file(path: &Path) -> File {
@@ -30,7 +30,7 @@ fn put(file: &File, at: u64, words: &[u64]) {
     file.write_all_at(&bytes, at).unwrap();
 }
 
-/// A producer that publishes `tail` words, which begin with these; what a receiver makes of it.
+/// Publishes `tail` words, of which the first are `words`, and returns the receiver's result.
 fn published(encoding: Encoding, words: &[u64], tail: u64) -> (Keep, Outcome) {
     let base = tempfile::tempdir().unwrap();
     let mut receiver = Receiver::create_in(base.path(), SMALL, Detail::ALL).unwrap();
@@ -41,12 +41,12 @@ fn published(encoding: Encoding, words: &[u64], tail: u64) -> (Keep, Outcome) {
     put(&file, TAIL, &[tail]);
     let mut keep = Keep::default();
     let outcome = receiver.run(&mut keep, &mut |_| Wish::End).unwrap();
-    // Its own idea of the ring is another one.
+    // The writer's own state no longer agrees with the ring.
     std::mem::forget(writer);
     (keep, outcome)
 }
 
-/// The words of a chunk that says the right length, with events and what follows.
+/// The words of a chunk with the right length in its head, with events and the rest.
 fn chunk(head: ChunkHead, events: &[u8], rest: &[u64]) -> Vec<u64> {
     let mut words = vec![0; 3];
     for bytes in events.chunks(8) {
@@ -189,7 +189,7 @@ fn a_receiver_of_another_version_is_refused() {
     assert_eq!(refused(), "no shared memory of this version");
 }
 
-/// Cuts the file with the first batch.
+/// Truncates the file at the first batch.
 struct Cuts<'a>(&'a File);
 
 impl Sink for Cuts<'_> {
@@ -226,7 +226,7 @@ fn a_file_that_is_cut_is_an_error() {
         if let Some(len) = len {
             file.set_len(len).unwrap();
         }
-        // This process has the memory mapped twice; its writer must not touch it any more.
+        // This process maps the memory twice; its writer must not touch it any more.
         std::mem::forget(writer);
         let mut cuts = Cuts(&file);
         let error = receiver.run(&mut cuts, &mut |_| Wish::Drain).unwrap_err();
@@ -281,7 +281,7 @@ proptest! {
         let mut at = 0;
         for (n_words, kind, flags, n_events, event_bytes, name_bytes, n_references) in heads {
             let head = ChunkHead { kind, flags, n_events, event_bytes, name_bytes, n_references };
-            // Right lengths, for the most part.
+            // Mostly right lengths.
             let n = if n_words < 30 { head.n_words() } else { n_words as usize };
             words[at..at + 2].copy_from_slice(&head.pack(n));
             at += n;

@@ -1,4 +1,4 @@
-//! Events through shared memory.
+//! Delivery of events through shared memory.
 
 mod lies;
 mod original;
@@ -24,7 +24,7 @@ fn connect(receiver: &Receiver) -> Connection {
     Connection::open(&CString::new(receiver.path().as_os_str().as_bytes()).unwrap()).unwrap()
 }
 
-/// An example of this crate, which cargo builds with all tests, but not with one that is named.
+/// An example of this crate. Cargo builds it when all tests are run, but not when a single test is named.
 fn example(name: &str) -> Command {
     let exe = std::env::current_exe().unwrap();
     let built = exe.parent().unwrap().parent().unwrap().join("examples").join(name);
@@ -40,17 +40,17 @@ fn producer(file: &Path, encoding: &str, n_events: u64, n_threads: u64) -> Comma
     command
 }
 
-/// Ends when `n` producers have come and ended.
+/// Ends the run when `n` producers have come and ended.
 fn when_ended(n: usize) -> impl FnMut(Seen) -> Wish {
     move |seen| if seen.n_producers < n { Wish::Wait } else { Wish::Drain }
 }
 
-/// Looks whether the addresses of each thread count its events.
+/// Checks that the addresses of each thread count its events.
 #[derive(Default)]
 struct Order {
     next: BTreeMap<u64, u64>,
     n_batches: u64,
-    /// How long the first batches take.
+    /// The number of first batches that are delayed, and the delay of each.
     stall: Option<(u64, std::time::Duration)>,
 }
 
@@ -85,7 +85,7 @@ impl Sink for Order {
     }
 }
 
-/// Thread, ordinal, clock, the event, and its name in place of where that stands.
+/// Thread, ordinal, clock, the event, and its name in place of its position.
 type Kept = (Option<u64>, u64, Option<u64>, Event, Vec<u8>);
 
 /// Keeps all events.
@@ -123,7 +123,7 @@ impl Sink for Keep {
     }
 }
 
-/// Nanoseconds that a thread was on a processor.
+/// Processor time of a thread in nanoseconds.
 fn on_processor(task: &str) -> u64 {
     let said = std::fs::read_to_string(format!("/proc/{task}/schedstat")).unwrap();
     said.split(' ').next().unwrap().parse().unwrap()

@@ -1,4 +1,4 @@
-//! Prism's own delivery: a front end in C, built with the compiler of this machine, that speaks it to the letter.
+//! Prism's own delivery, tested with a front end in C that is built with the compiler of this machine.
 
 use super::folders;
 use quipu_prism::batch::Batch;
@@ -42,7 +42,7 @@ fn start(core: &Core, prefix: &str, channel: usize, layout: Layout, what: &str, 
     command.spawn().unwrap()
 }
 
-/// Counts accesses, whose addresses have to count them, too.
+/// Counts accesses, and checks that their addresses count them, too.
 #[derive(Default)]
 struct Counts {
     n_accesses: u64,
@@ -88,7 +88,7 @@ impl Sink for Counts {
     }
 }
 
-/// Runs one front end of one channel.
+/// Runs one front end with one channel.
 fn run(layout: Layout, what: &str, n_events: u64) -> (Counts, Outcome, PathBuf) {
     let base = tempfile::tempdir().unwrap();
     let detail = if layout == Layout::Variable(Dialect::Strict) { Detail::SIGRIND } else { Detail::VALGRIND };
@@ -106,7 +106,7 @@ fn run(layout: Layout, what: &str, n_events: u64) -> (Counts, Outcome, PathBuf) 
     (counts, outcome, folder)
 }
 
-/// Checks why a channel ended.
+/// Checks the reason for which a channel ended.
 fn check(what: &str, n_accesses: u64, file: &str, n_before: Option<u64>, wrong: Wrong) {
     let (counts, outcome, folder) = run(Layout::Fixed, what, 20_000);
     let file = folder.join(file);
@@ -233,7 +233,7 @@ fn numbers_and_counts_that_cannot_be_are_errors() {
 
 #[test]
 fn a_file_a_page_shorter_than_the_map_is_read_as_far_as_it_goes() {
-    // Of the last buffer of names, the count lies before the end of the file, and no name is in it.
+    // The count of the last buffer of names is before the end of the file, and the buffer has no names.
     let (counts, outcome, _) = run(Layout::Fixed, "short", 100_000);
     assert_eq!((counts.n_accesses, outcome.fault), (100_000, None));
     check("cut", 0, "prism-shmem-0", Some(0), Wrong::Short { needed: 589_896, found: 4096 });

@@ -1,4 +1,4 @@
-//! Producers and receivers that are processes of their own: many events, and ends by force.
+//! Producers and receivers in separate processes: many events, and killed processes.
 
 use super::{Order, SMALL, all_left, example, folders, producer, when_ended};
 use quipu_prism::Detail;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// Four producers, of both encodings, in three processes, to one receiver.
+/// Four producers, of both encodings, in three processes, with one receiver.
 fn from_four(n_events: u64, stall: Option<(u64, Duration)>) {
     let base = tempfile::tempdir_in("/dev/shm").unwrap();
     let mut receiver = Receiver::create_in(base.path(), SHAPE, Detail::COMMUNICATION).unwrap();
@@ -42,12 +42,12 @@ fn four_producers_lose_nothing_and_keep_their_order() {
 #[ignore = "a hundred million events take a release build: cargo test --release -p quipu-prism -- --ignored"]
 fn four_producers_lose_nothing_of_a_hundred_million_events() {
     from_four(25_000_000, None);
-    // A receiver that does nothing for two seconds, a fiftieth of one at a time: producers wait for it.
+    // The receiver stalls for two seconds, 20 ms at a time, and the producers wait for it.
     from_four(25_000_000, Some((100, Duration::from_millis(20))));
 }
 
-/// Kills a producer after a while, `n` times; what it published is delivered in its order, and another producer loses
-/// nothing.
+/// Kills a producer after a while, `n` times. The events that it published are delivered in order, and another producer
+/// loses nothing.
 fn killed(n: u64) {
     let base = tempfile::tempdir_in("/dev/shm").unwrap();
     let (mut n_whole, mut n_delivered) = (0, 0);
@@ -67,7 +67,7 @@ fn killed(n: u64) {
                 victim.kill().unwrap();
                 is_killed = true;
             }
-            // The victim may have been killed before it came.
+            // The victim may have been killed before it connected.
             let has_other = seen.n_producers > 0 && matches!(other.try_wait(), Ok(Some(_)));
             if is_killed && has_other { Wish::Drain } else { Wish::Wait }
         };
@@ -99,7 +99,7 @@ fn a_hundred_producers_that_are_killed_end_cleanly() {
     killed(100);
 }
 
-/// The example that receives, in `base`, and its file.
+/// The receiver example, run in `base`, with the path of its file.
 fn receiver(base: &Path, pause: u64) -> (Child, PathBuf, impl BufRead + use<>) {
     let mut command = example("receiver");
     command.arg(pause.to_string()).env("PRISM_SHM_DIR", base).stdout(Stdio::piped());
@@ -133,7 +133,7 @@ fn the_examples_understand_each_other() {
 fn a_receiver_that_is_killed_lets_producers_go_on_and_the_next_one_removes_its_folder() {
     let base = tempfile::tempdir().unwrap();
     let (mut receiver, path, _) = receiver(base.path(), 60_000);
-    // More than a ring has room for: the producer waits until the receiver is no more.
+    // More events than a ring has room for: the producer waits until the receiver has ended.
     let mut sender = producer(&path, "fixed", 1_000_000, 1).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(200));
     assert!(sender.try_wait().unwrap().is_none(), "it waits");

@@ -1,4 +1,4 @@
-//! Producers that are threads of the test: what arrives, with which fields, names and clocks.
+//! Producers in threads of the test: the events that arrive, with their fields, names and clocks.
 
 use super::{Keep, Order, SMALL, connect, folders, on_processor, when_ended};
 use proptest::prelude::*;
@@ -237,7 +237,7 @@ fn a_sink_that_stops_lets_producers_go_on_and_count() {
             let mut writer = connection.writer(Options::default()).unwrap();
             let n_taken = (0..1_000_000).filter(|n| writer.memory(2, 8, *n, 0) == Put::Taken).count();
             writer.flush();
-            // Those of the chunk that was being collected count as dropped after they were taken.
+            // Events of the current chunk count as dropped after they were taken.
             assert!(n_taken as u64 + writer.n_dropped() >= 1_000_000 && writer.n_dropped() > 900_000);
         });
         let error = receiver.run(&mut Stops, &mut when_ended(1)).unwrap_err();
@@ -302,7 +302,7 @@ fn sent() -> impl Strategy<Value = Sent> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// What arrives is what was sent, with the fields that were asked for, in any level of detail and either encoding.
+    /// All sent events arrive, with the requested fields, for any level of detail and both encodings.
     #[test]
     fn all_that_is_sent_arrives(
         all in proptest::collection::vec(sent(), 1..300),
@@ -313,7 +313,7 @@ proptest! {
     ) {
         let detail = Detail { memory: memory << 4, compute: compute << 3, control: control << 4, ..Detail::NONE };
         let base = tempfile::tempdir().unwrap();
-        // All of it fits into the ring: it is sent before anything is read.
+        // All events fit into the ring, because they are sent before any is read.
         let shape = quipu_ring::Shape { ring_words: 1 << 14, ..SMALL };
         let mut receiver = Receiver::create_in(base.path(), shape, detail).unwrap();
         let connection = connect(&receiver);
@@ -388,7 +388,7 @@ proptest! {
     }
 }
 
-/// An event of each kind, and a swap.
+/// Sends an event of each kind, except a swap.
 fn send_all(writer: &mut producer::Writer<'_>) -> Vec<(Kind, Put)> {
     let compute = producer::Compute { format: 1, width: 8, operation: 1, n_arguments: 2, ids: &[1, 2] };
     let control = producer::Control { kind: 2, taken: None, indirect: false, target: None };
@@ -412,7 +412,7 @@ fn kinds_that_are_not_asked_for_are_not_sent_but_swaps_are() {
             let asked = KINDS.into_iter().filter(|kind| is_off(*kind)).fold(Detail::ALL, Detail::without);
             let (_base, mut receiver) = receiver(asked);
             let connection = connect(&receiver);
-            // What a front end can give has nothing to say against it.
+            // The fields that the front end can provide do not matter for this.
             let can = [0xf0, 0xf8, 0xf0, 0, 0];
             let mut writer = connection.writer(Options { can, ..options(encoding) }).unwrap();
             for (kind, put) in send_all(&mut writer) {
