@@ -74,7 +74,7 @@ impl Transform for Rewrite {
         let is_said = codec.is_configured && codec.detail == crate::Detail::NONE;
         let target = Target::of(job, job.options.flag(&PLAIN));
         let mut file = EventFile::create(target, encoding, codec.detail, is_said)?;
-        // If the encoding stays, the original bytes are kept: unused ones, and sizes that are ambiguous.
+        // If the encoding stays, bytes are kept as they are: unused ones, and sizes that are ambiguous.
         let is_same = encoding == codec.encoding;
         let is_copy = is_same && encoding == Encoding::Fixed && job.opening.threads.is_empty();
         if is_same {

@@ -54,7 +54,7 @@ impl Timeline {
         Timeline { ticks_per_s: clock.ticks_per_s, start, points }
     }
 
-    /// Unix time in nanoseconds and its uncertainty; `None` if the clock's rate is unknown, or neither a start time nor a
+    /// Unix time in nanoseconds and its uncertainty; `None` if the clock has no rate, or neither a start time nor a
     /// correlation ties it to Unix time.
     #[must_use]
     pub fn unix_ns(&self, ticks: u64) -> Option<(i128, u64)> {

@@ -315,7 +315,7 @@ impl Select for NoRecord {
     }
 }
 
-/// Packs the kept records with the codec of the original frame.
+/// Packs the kept records with the codec of the frame.
 fn seal(header: &Header, kept: Kept) -> io::Result<Rewritten> {
     if kept.records == 0 && !kept.has_more && header.lost == 0 {
         return Ok((padding(header), Vec::new()));

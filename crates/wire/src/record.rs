@@ -250,7 +250,7 @@ maps! {
         7 => format: Option<String>,
         /// Buffer policy: 0 switch, 1 fill, 2 ring.
         8 => policy: Option<u64>,
-        /// Name of the original file or buffer.
+        /// Name of the file or buffer from which it was converted.
         9 => original: Option<String>,
     }
     /// One field of a schema, or a key of an aggregation.

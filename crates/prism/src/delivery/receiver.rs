@@ -221,7 +221,7 @@ impl Names for Heap<'_> {
         })?;
         if found.is_ok() {
             out.extend_from_slice(&name);
-            // A producer may refer to positions inside names, of which there are many more than names, so the cache is bounded.
+            // A producer may refer to positions inside names, and there are many more of those, so the cache is bounded.
             self.n_bytes += name.len();
             if self.n_bytes > MAX_KNOWN_BYTES {
                 self.known.clear();

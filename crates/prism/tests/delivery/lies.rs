@@ -30,7 +30,7 @@ fn put(file: &File, at: u64, words: &[u64]) {
     file.write_all_at(&bytes, at).unwrap();
 }
 
-/// Publishes `tail` words, of which the first are `words`, and returns the receiver's result.
+/// Publishes `tail` words that begin with `words`, and returns the receiver's result.
 fn published(encoding: Encoding, words: &[u64], tail: u64) -> (Keep, Outcome) {
     let base = tempfile::tempdir().unwrap();
     let mut receiver = Receiver::create_in(base.path(), SMALL, Detail::ALL).unwrap();
