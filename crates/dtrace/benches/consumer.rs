@@ -1,4 +1,4 @@
-//! Printing records, and merging aggregations of many CPUs.
+//! Benchmarks of printing records, and of merging aggregations of many CPUs.
 
 use divan::counter::ItemsCount;
 use quipu_dtrace::action::{Action, Function};
@@ -22,7 +22,8 @@ fn rec(action: Action, code: u16, size: u32, format: u16) -> Rec {
     Rec { action, code, size, offset: 0, alignment: 1, format, arg: 0, uarg: 0, signed: None }
 }
 
-/// Records of `printf("%d %s\n")`.
+/// A capture with records of `printf("%d %s
+/// ")`.
 fn printing() -> Arc<Capture> {
     let recs = vec![rec(Action::Printf, 3, 4, 1), rec(Action::Printf, 3, 32, 0)];
     let mut enabling = Enabling { id: 1, probe: 1, recs, ..Enabling::default() };
@@ -55,7 +56,7 @@ fn printf(bencher: divan::Bencher<'_, '_>) {
         .bench_local(|| quipu_dtrace::print(&capture, Style::default()).map(|printed| printed.out.len()));
 }
 
-/// Counts by a number, of many CPUs.
+/// A capture of `count()` with a number as key, on many CPUs.
 fn counts() -> Capture {
     let key = Rec { offset: 16, alignment: 8, ..rec(Action::Trace, 1, 8, 0) };
     let value = Rec { offset: 24, alignment: 8, ..rec(Action::Aggregate(Function::Count), 0x701, 8, 0) };

@@ -1,13 +1,13 @@
-//! What the records of a firing are, by the numbers of each dialect.
+//! The meaning of the parts of records, from their action numbers in each dialect.
 
 use crate::describe::Dialect;
 
-/// What one part of a record holds.
+/// The contents of one part of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Nothing.
     None,
-    /// A value of `trace()`, or of `print()` where it has a type.
+    /// A value of `trace()`, or of `print()` if it has a type.
     Trace,
     /// The status of `exit()`.
     Exit,
@@ -15,51 +15,51 @@ pub enum Action {
     Printf,
     /// The variable of an aggregation that `printa()` prints.
     Printa,
-    /// An argument of what the consumer does itself: `clear()`, `trunc()`, `setopt()`, …
+    /// An argument of an action that the consumer performs: `clear()`, `trunc()`, `setopt()`, …
     Library,
     /// Bytes of `tracemem()`.
     Tracemem,
-    /// How many of the bytes of the next `tracemem()` are meant.
+    /// The number of bytes of the next `tracemem()` to print.
     TracememSize,
     /// A length, then bytes (FreeBSD).
     Printm,
-    /// The address that `print()` was given (Linux); its data follows.
+    /// The address passed to `print()` (Linux); its data follows.
     Print,
     /// A stack of user addresses.
     Ustack,
-    /// The same with names of frames.
+    /// A stack of user addresses with names of frames.
     Jstack,
-    /// A user address, shown as its symbol.
+    /// A user address, printed as its symbol.
     Usym,
-    /// A user address, shown as its module.
+    /// A user address, printed as its module.
     Umod,
     /// A user address.
     Uaddr,
-    /// Arguments of a command, which is never run here.
+    /// An argument of a command, which Quipu never runs.
     System,
-    /// Arguments of the name of a file, which is never opened here.
+    /// An argument of a file name, which Quipu never opens.
     Freopen,
     /// A stack of kernel addresses.
     Stack,
-    /// A kernel address, shown as its symbol.
+    /// A kernel address, printed as its symbol.
     Sym,
-    /// A kernel address, shown as its module.
+    /// A kernel address, printed as its module.
     Mod,
-    /// What is recorded for a speculation from here on.
+    /// A speculation to which the following records belong.
     Speculate,
-    /// A speculation whose records count.
+    /// A speculation whose records are committed.
     Commit,
-    /// A speculation whose records are dropped.
+    /// A speculation whose records are discarded.
     Discard,
     /// The value of an aggregation.
     Aggregate(Function),
-    /// `stop()`, `raise()`, `breakpoint()`, `panic()`, `chill()`, packets: nothing that is printed.
+    /// `stop()`, `raise()`, `breakpoint()`, `panic()`, `chill()`, packets: prints nothing.
     Silent,
-    /// A number that the dialect does not have.
+    /// An action number that the dialect does not have.
     Unknown(u16),
 }
 
-/// What an aggregation does with its values.
+/// An aggregating function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the names are those of the functions")]
 pub enum Function {
@@ -75,7 +75,7 @@ pub enum Function {
 }
 
 impl Function {
-    /// As scripts write it.
+    /// The name in scripts.
     pub fn name(self) -> &'static str {
         match self {
             Function::Count => "count",
@@ -90,7 +90,7 @@ impl Function {
         }
     }
 
-    /// True if its value is printed as a histogram.
+    /// Whether its value is printed as a histogram.
     pub fn is_histogram(self) -> bool {
         matches!(self, Function::Quantize | Function::Lquantize | Function::Llquantize)
     }
@@ -109,7 +109,7 @@ const CLASSIC: [Function; 9] = [
     Function::Llquantize,
 ];
 
-/// The same from 0x700 in the dialect of Linux: by name.
+/// The aggregating functions, by their numbers from 0x700 in the Linux dialect: in alphabetical order.
 const LINUX: [Function; 9] = [
     Function::Avg,
     Function::Count,
@@ -123,7 +123,7 @@ const LINUX: [Function; 9] = [
 ];
 
 impl Action {
-    /// What a number means in a dialect.
+    /// The action with this number in a dialect.
     pub fn of(code: u16, dialect: Dialect) -> Action {
         let is_linux = dialect == Dialect::Linux;
         match code {
@@ -159,7 +159,7 @@ impl Action {
         }
     }
 
-    /// The number of an aggregating function in a dialect.
+    /// The action number of an aggregating function in a dialect.
     pub fn code_of(function: Function, dialect: Dialect) -> u16 {
         let (base, all) = if dialect == Dialect::Linux { (0x700, LINUX) } else { (0x701, CLASSIC) };
         let position = all.iter().position(|other| *other == function).unwrap_or(0);

@@ -13,17 +13,17 @@ use std::collections::BTreeMap;
 /// A key and its value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// Position of the aggregation.
+    /// Position of the aggregation in the capture.
     pub aggregation: usize,
-    /// The variable, which may have several aggregations.
+    /// Number of the variable, which may have several aggregations.
     pub variable: u64,
-    /// The record up to the end of the key, so that offsets of members hold.
+    /// The bytes of the record up to the end of the key, so that the offsets of its members apply.
     pub key: Box<[u8]>,
-    /// The value of all CPUs.
+    /// The merged value of all CPUs.
     pub value: Value,
     /// On Linux, the state of each CPU: its generation and its value.
     parts: BTreeMap<u32, (u64, Value)>,
-    /// True if the value is not yet that of all parts.
+    /// Whether `parts` changed since `value` was merged.
     is_stale: bool,
 }
 
@@ -39,45 +39,45 @@ pub struct Aggregates {
     entries: Vec<Option<Entry>>,
     /// Positions by key, for each aggregation.
     positions: Vec<FxHashMap<Box<[u8]>, usize>>,
-    /// The key that is looked up.
+    /// Buffer for the key being looked up.
     scratch: Vec<u8>,
-    /// What variables are divided by.
+    /// Divisors of variables, see [`normalize`](Aggregates::normalize).
     normals: FxHashMap<u64, u64>,
-    /// Variables that were printed.
+    /// Variables that have been printed.
     printed: FxHashSet<u64>,
-    /// Entries whose values are to be merged anew.
+    /// Positions of entries whose values have to be merged again.
     stale: Vec<usize>,
-    /// True where sums of squares are added as the classic consumer does.
+    /// Whether to add sums of squares without carry, like the classic consumer.
     without_carry: bool,
-    /// True where clearing forgets parameters, as the classic consumer does.
+    /// Whether clearing forgets parameters, as in the classic consumer.
     forgets_parameters: bool,
 }
 
-/// How many entries a variable keeps.
+/// Which entries of a variable to keep, and how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// The largest.
+    /// The entries with the largest values.
     Largest(u64),
-    /// The smallest.
+    /// The entries with the smallest values.
     Smallest(u64),
 }
 
 impl Aggregates {
-    /// None yet.
+    /// No aggregations yet.
     pub fn new(without_carry: bool) -> Aggregates {
         Aggregates { without_carry, ..Aggregates::default() }
     }
 
-    /// With the parameters of `llquantize()` forgotten where a variable is cleared.
+    /// Sets whether clearing a variable forgets the parameters of `llquantize()`.
     #[must_use]
     pub(crate) fn forgetting_parameters(self, forgets_parameters: bool) -> Aggregates {
         Aggregates { forgets_parameters, ..self }
     }
 
-    /// Takes a buffer in.
+    /// Adds the aggregations of a buffer.
     ///
     /// # Errors
-    /// `Malformed` or `Truncated` where the buffer cannot be read on; what stands before counts.
+    /// `Malformed` or `Truncated` if the rest of the buffer cannot be read; the records before it count.
     pub fn take(&mut self, capture: &Capture, buffer: &Buffer) -> Result<()> {
         let mut records = Records::new(capture, buffer);
         while let Some((aggregation, bytes)) = records.next_record()? {
@@ -86,7 +86,7 @@ impl Aggregates {
             let mut key = std::mem::take(&mut self.scratch);
             key_of(capture, described, bytes, &mut key);
             let known = self.positions.get(aggregation).and_then(|keys| keys.get(&*key)).copied();
-            // PERF: a key that is known takes no allocation.
+            // PERF: a known key needs no allocation.
             match known.and_then(|position| self.entries[position].as_mut()) {
                 Some(entry) => entry.value.merge_read(value, capture.order, self.without_carry),
                 None => {
@@ -105,7 +105,7 @@ impl Aggregates {
         self.positions.get(aggregation)?.get(key).copied()
     }
 
-    /// Adds a value to that of a key.
+    /// Merges a value into the value of a key.
     pub fn merge(&mut self, aggregation: usize, variable: u64, key: Box<[u8]>, value: Value) {
         match self.position(aggregation, &key) {
             Some(position) => {
@@ -126,8 +126,8 @@ impl Aggregates {
         self.entries.push(Some(entry));
     }
 
-    /// Replaces the state of a key on a CPU. `data` begins with a generation: a higher one means that the aggregation was
-    /// cleared since.
+    /// Replaces the state of a key on a CPU. `data` begins with a generation: a higher one means that the aggregation has
+    /// been cleared since.
     pub fn replace(&mut self, capture: &Capture, cpu: u32, aggregation: usize, key: &[u8], data: &[u8]) {
         let described = &capture.aggregations[aggregation];
         let generation = capture.order.u64_at(data, 0).unwrap_or(0);
@@ -152,8 +152,8 @@ impl Aggregates {
         }
     }
 
-    /// Merges the states of all CPUs, where new ones came. What is read of entries after [`replace`](Aggregates::replace) without
-    /// it is old.
+    /// Merges the states of all CPUs for entries that have changed. Required after [`replace`](Aggregates::replace) before
+    /// values are read; otherwise, they are outdated.
     pub fn settle(&mut self) {
         for position in std::mem::take(&mut self.stale) {
             let Some(entry) = &mut self.entries[position] else { continue };
@@ -166,37 +166,37 @@ impl Aggregates {
         }
     }
 
-    /// All entries.
+    /// All entries, in order of first appearance.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().flatten()
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.entries().count()
     }
 
-    /// True without entries.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.entries().next().is_none()
     }
 
-    /// What a variable is divided by.
+    /// The divisor of a variable; 1 if it is not normalized.
     pub fn normal(&self, variable: u64) -> u64 {
         self.normals.get(&variable).copied().unwrap_or(1)
     }
 
-    /// True if a variable was printed.
+    /// Whether a variable has been printed.
     pub fn is_printed(&self, variable: u64) -> bool {
         self.printed.contains(&variable)
     }
 
-    /// Remembers that a variable was printed, so that the end does not print it again.
+    /// Notes that a variable has been printed, so that the end of the run does not print it again.
     pub fn set_printed(&mut self, variable: u64) {
         self.printed.insert(variable);
     }
 
-    /// Divides what is printed of a variable from now on; `None` ends that.
+    /// Sets the divisor for printed values of a variable; `None` removes it.
     pub fn normalize(&mut self, variable: u64, by: Option<u64>) {
         match by {
             Some(by) => self.normals.insert(variable, by.max(1)),
@@ -204,7 +204,7 @@ impl Aggregates {
         };
     }
 
-    /// Forgets the values of a variable, not its keys.
+    /// Clears the values of a variable, but keeps its keys.
     pub fn clear(&mut self, variable: u64) {
         self.settle();
         for entry in self.entries.iter_mut().flatten().filter(|entry| entry.variable == variable) {
@@ -216,12 +216,12 @@ impl Aggregates {
         }
     }
 
-    /// True for a value whose parameters were forgotten.
+    /// Whether the parameters of a value have been forgotten.
     pub(crate) fn has_forgotten(&self, value: &Value) -> bool {
         self.forgets_parameters && value.function == Function::Llquantize && value.param == 0
     }
 
-    /// Removes all entries of a variable but some.
+    /// Removes all entries of a variable except those to keep.
     pub fn truncate(&mut self, variable: u64, keep: Keep, dialect: Dialect) {
         self.settle();
         let mut found: Vec<usize> = (0..self.entries.len())
@@ -244,7 +244,7 @@ impl Aggregates {
         }
     }
 
-    /// Takes in what other buffers gave: the result does not depend on the order.
+    /// Merges the aggregations of other buffers. The values do not depend on the order.
     pub fn absorb(&mut self, mut other: Aggregates) {
         self.settle();
         other.settle();
@@ -254,8 +254,8 @@ impl Aggregates {
     }
 }
 
-/// Fills `key` with the bytes up to the end of the key, with addresses replaced by the start of what they are shown as. What
-/// stands before the key is the same for all of an aggregation.
+/// Fills `key` with the bytes up to the end of the key. Addresses that are printed as symbols or modules are replaced by the
+/// start of these. Bytes before the key become zeros.
 fn key_of(capture: &Capture, aggregation: &Aggregation, bytes: &[u8], key: &mut Vec<u8>) {
     let end = aggregation.key_end().min(bytes.len());
     let first = aggregation.keys.first().map_or(end, |rec| rec.offset as usize).min(end);
@@ -278,7 +278,7 @@ fn key_of(capture: &Capture, aggregation: &Aggregation, bytes: &[u8], key: &mut 
     }
 }
 
-/// The variable of a record: that of the description, or else what the compiler put first into the record.
+/// The variable of a record: from the description, or otherwise from the first field of the record.
 fn variable_of(capture: &Capture, aggregation: &Aggregation, bytes: &[u8]) -> u64 {
     match aggregation.variable {
         0 => capture.order.u64_at(bytes, 8).unwrap_or(0),
@@ -286,7 +286,7 @@ fn variable_of(capture: &Capture, aggregation: &Aggregation, bytes: &[u8]) -> u6
     }
 }
 
-/// The value of no data for an aggregation. `like` is a value of the same aggregation, whose parameters are taken.
+/// The empty value of an aggregation. `like` is another value of the same aggregation, from which parameters are taken.
 pub(crate) fn zero_of(aggregation: &Aggregation, like: Option<&Value>, dialect: Dialect) -> Value {
     if let Some(like) = like {
         let mut zero = like.clone();
@@ -306,7 +306,7 @@ pub(crate) fn zero_of(aggregation: &Aggregation, like: Option<&Value>, dialect: 
     Value { function: aggregation.function, param, cells: vec![0; n_cells].into() }
 }
 
-/// Records of a buffer of aggregations.
+/// Reads the records of a buffer of aggregations.
 pub struct Records<'c> {
     capture: &'c Capture,
     buffer: &'c Buffer,
@@ -314,20 +314,20 @@ pub struct Records<'c> {
 }
 
 impl<'c> Records<'c> {
-    /// From the first.
+    /// Begins with the first record.
     pub fn new(capture: &'c Capture, buffer: &'c Buffer) -> Records<'c> {
         Records { capture, buffer, at: 0 }
     }
 
-    /// Where the next record is looked for.
+    /// Offset at which the next record is expected.
     pub fn offset(&self) -> usize {
         self.at
     }
 
-    /// The next record, and the position of its aggregation.
+    /// The next record, with the position of its aggregation.
     ///
     /// # Errors
-    /// `Malformed` for a number that no description has, `Truncated` for a record that does not fit.
+    /// `Malformed` for an aggregation number without a description, `Truncated` for an incomplete record.
     pub fn next_record(&mut self) -> Result<Option<(usize, &'c [u8])>> {
         let bytes = &self.buffer.bytes;
         loop {

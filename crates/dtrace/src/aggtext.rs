@@ -1,4 +1,4 @@
-//! Aggregations as text: by default, on one line each, and as a format says.
+//! Aggregations as text: in the default form, several on one line, and by a format.
 //!
 //! SPEC: dtrace.md#aggregation-text
 
@@ -20,12 +20,12 @@ use crate::text::{self, Bytes, KEY_WIDTH};
 use crate::value::Value;
 use rustc_hash::FxHashMap;
 
-/// Why aggregations are not printed to their end.
+/// Reason why printing aggregations stopped early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failed {
-    /// A conversion does not suit what it is given.
+    /// A conversion does not fit its argument.
     Mismatch(Mismatch),
-    /// A histogram has no parameters any more, so that the consumer ends.
+    /// The parameters of a histogram have been forgotten, so the consumer ends.
     Parameters,
 }
 
@@ -35,7 +35,7 @@ impl From<Mismatch> for Failed {
     }
 }
 
-/// What the text of aggregations depends on.
+/// Inputs to the text of aggregations.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'c> {
     pub(crate) capture: &'c Capture,
@@ -56,10 +56,10 @@ impl<'c> Context<'c> {
         }
     }
 
-    /// Prints all variables for which `wanted` is true, in the order that the options ask for.
+    /// Prints all variables for which `wanted` is true, in the order set by the options.
     ///
     /// # Errors
-    /// Why the consumer ends here.
+    /// The reason why the consumer ends here.
     pub(crate) fn plain(&self, wanted: impl Fn(u64) -> bool, out: &mut Vec<u8>) -> Result<(), Failed> {
         let mut all: Vec<&Entry> = self.aggregates.entries().filter(|entry| wanted(entry.variable)).collect();
         sort::entries(self.capture, self.settings, &mut all);
@@ -77,10 +77,10 @@ impl<'c> Context<'c> {
         Ok(())
     }
 
-    /// Prints several variables side by side.
+    /// Prints several variables with a common key on one line each.
     ///
     /// # Errors
-    /// As [`plain`](Context::plain).
+    /// Fails like [`plain`](Context::plain).
     pub(crate) fn joined(&self, variables: &[u64], out: &mut Vec<u8>) -> Result<(), Failed> {
         for joined in self.join(variables) {
             for rec in &self.capture.aggregations[joined.key.aggregation].keys {
@@ -94,7 +94,7 @@ impl<'c> Context<'c> {
         Ok(())
     }
 
-    /// Prints variables as a format says.
+    /// Prints variables by a format.
     pub(crate) fn formatted(
         &self,
         format: &Format,
@@ -114,7 +114,7 @@ impl<'c> Context<'c> {
         rows.iter().try_for_each(|row| self.row(format, row, out))
     }
 
-    /// Keys of several variables, with the values of all.
+    /// The keys of several variables, each with the values of all of them.
     fn join(&self, variables: &[u64]) -> Vec<Joined<'c>> {
         let mut positions: FxHashMap<&[u8], Vec<usize>> = FxHashMap::default();
         let mut rows: Vec<Joined<'c>> = Vec::new();
@@ -174,7 +174,7 @@ impl<'c> Context<'c> {
             };
             let spec = Spec::new(*of, amount(of.width)?, amount(of.precision)?);
             if of.is_value {
-                // Beyond the last, the last again.
+                // After the last value, the last one is repeated.
                 let last = row.values.len().saturating_sub(1);
                 let (value, normal) = row.values.get(n_values.min(last)).ok_or(mismatch)?;
                 n_values += 1;
@@ -187,12 +187,12 @@ impl<'c> Context<'c> {
         Ok(())
     }
 
-    /// The value of an aggregation where a conversion stands.
+    /// Prints the value of an aggregation for a conversion.
     fn conversion(&self, spec: &Spec, value: &Value, normal: u64, out: &mut Vec<u8>) -> Result<(), Failed> {
         if value.function.is_histogram() {
             return self.histogram(value, normal, out);
         }
-        // QUIRK: the classic consumer divides unsigned numbers where a format prints an average.
+        // QUIRK: when a format prints an average, the classic consumer divides unsigned numbers.
         let is_unsigned = value.function == Function::Avg
             && self.quirks.has(Which::UnsignedAverage)
             && self.capture.dialect != Dialect::Linux;
@@ -202,7 +202,7 @@ impl<'c> Context<'c> {
     }
 
     fn histogram(&self, value: &Value, normal: u64, out: &mut Vec<u8>) -> Result<(), Failed> {
-        // QUIRK: after `clear()`, the classic consumer has no parameters of `llquantize()`, and ends.
+        // QUIRK: after `clear()`, the classic consumer no longer has the parameters of `llquantize()`, and ends.
         if self.aggregates.has_forgotten(value) {
             return Err(Failed::Parameters);
         }
@@ -210,7 +210,7 @@ impl<'c> Context<'c> {
         Ok(())
     }
 
-    /// A value after its key.
+    /// Prints a value after its key.
     fn value(&self, value: &Value, normal: u64, out: &mut Vec<u8>) -> Result<(), Failed> {
         if value.function.is_histogram() {
             return self.histogram(value, normal, out);
@@ -223,7 +223,7 @@ impl<'c> Context<'c> {
         Ok(())
     }
 
-    /// A member of a key.
+    /// Prints a member of a key.
     fn key(&self, rec: &Rec, bytes: &[u8], out: &mut Vec<u8>) {
         if stack::is_stack(rec.action) {
             return stack::plain(self.capture, rec, bytes, self.settings.indent(), out);
@@ -248,7 +248,7 @@ impl<'c> Context<'c> {
             }
         };
         out.push(b' ');
-        // QUIRK: small numbers are printed unsigned, whatever the script says.
+        // QUIRK: small numbers are printed unsigned, regardless of the script.
         let quirk = if bytes.len() >= 4 { Which::SignedLarge } else { Which::UnsignedKeys };
         let is_signed = rec.signed.filter(|_| !self.quirks.has(quirk)).unwrap_or(bytes.len() >= 4);
         match is_signed {
@@ -258,7 +258,7 @@ impl<'c> Context<'c> {
     }
 }
 
-/// Prints an address as the column of a symbol; false if the part is none.
+/// Prints an address as a symbol column; returns false if the part is not an address.
 pub(crate) fn symbol(capture: &Capture, rec: &Rec, bytes: &[u8], out: &mut Vec<u8>) -> bool {
     let Some(address) = Address::of(capture, rec, bytes) else { return false };
     out.extend_from_slice(b"  ");

@@ -1,14 +1,14 @@
-//! Bars: counts as widths, in ASCII and in blocks of Unicode.
+//! Bars for counts, in ASCII and in Unicode block characters.
 
 use crate::put;
 
-/// Columns of a bar.
+/// Width of a bar in columns.
 const WIDTH: u64 = 40;
 
-/// How counts of one histogram become bars.
+/// The scale from counts to bars of one histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bars {
-    /// The total that the full width stands for, as a fraction: where the tallest bar fills the width, 100/95 of it.
+    /// The count at full width is `total / part`. If zoomed, the tallest bar has 95 % of the width.
     total: u128,
     part: u128,
     has_positive: bool,
@@ -17,7 +17,7 @@ pub(crate) struct Bars {
 }
 
 impl Bars {
-    /// Looks at all counts that are shown.
+    /// Computes the scale from all counts to show.
     pub(crate) fn of(counts: impl Iterator<Item = i64>, is_zoomed: bool, is_utf8: bool) -> Bars {
         let mut bars = Bars { total: 0, part: 1, has_positive: false, has_negative: false, is_utf8 };
         for count in counts {
@@ -27,14 +27,14 @@ impl Bars {
             bars.has_negative |= count < 0;
         }
         if is_zoomed {
-            // The tallest bar is 95 % of the width.
+            // The tallest bar gets 95 % of the width.
             bars.total *= 100;
             bars.part = 95;
         }
         bars
     }
 
-    /// The same for bars of entries, whose consumer rounds the total down.
+    /// The scale for bars of entries, for which the consumer rounds the total down.
     pub(crate) fn of_entries(counts: impl Iterator<Item = i64>, is_zoomed: bool, is_utf8: bool) -> Bars {
         let mut bars = Bars::of(counts, is_zoomed, is_utf8);
         if is_zoomed {
@@ -44,7 +44,7 @@ impl Bars {
         bars
     }
 
-    /// `size` of `width` columns, rounded.
+    /// The columns of a bar for `size` if the full width is `width`, rounded.
     fn columns(&self, size: u64, width: u64) -> usize {
         if self.total == 0 {
             return 0;
@@ -54,7 +54,7 @@ impl Bars {
         columns.min(u128::from(width)) as usize // At most the width.
     }
 
-    /// Appends a bar and the number after it.
+    /// Appends a bar and `shown`, the number after it.
     pub(crate) fn put(&self, out: &mut Vec<u8>, count: i64, shown: i64) {
         let size = count.unsigned_abs();
         match (self.has_positive, self.has_negative) {
@@ -96,7 +96,7 @@ impl Bars {
         put::signed_left(out, shown, 9);
     }
 
-    /// A bar of eighths of columns.
+    /// Appends a bar with a resolution of one eighth of a column.
     fn blocks(&self, out: &mut Vec<u8>, size: u64) {
         out.push(b'|');
         let scaled = u128::from(size) * self.part * u128::from(WIDTH) * 8;
@@ -113,13 +113,13 @@ impl Bars {
         put::fill(out, b' ', WIDTH as usize - used as usize);
     }
 
-    /// Which of `n` steps shows a count, rounded.
+    /// The index of a count on a scale of `n` steps, rounded.
     pub(crate) fn step(&self, count: i64, n: u64) -> usize {
         self.columns(count.unsigned_abs(), n)
     }
 }
 
-/// A count divided by what it is normalized with.
+/// A count divided by the divisor of its variable.
 pub(crate) fn divide(count: i64, normal: u64) -> i64 {
     i64::try_from(i128::from(count) / i128::from(normal.max(1))).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! Principal buffers: records one after the other, in rings that may have wrapped.
+//! Principal buffers: consecutive records, in rings that may have wrapped.
 //!
 //! SPEC: dtrace.md#principal-buffer
 
@@ -8,15 +8,15 @@ use quipu_model::{Error, Place, Result};
 /// A record of a buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'c> {
-    /// Its enabling.
+    /// The enabling of the record.
     pub enabling: &'c Enabling,
-    /// Position of the enabling.
+    /// Position of the enabling in the capture.
     pub position: u32,
-    /// Nanoseconds of the traced host; 0 where records have no time.
+    /// Time of the traced host in nanoseconds; 0 for dialects without times.
     pub time: u64,
-    /// Where it stands in the file.
+    /// Offset of the record in the file.
     pub offset: usize,
-    /// All of it, with its header.
+    /// The bytes of the record, including its header.
     pub bytes: &'c [u8],
 }
 
@@ -25,32 +25,32 @@ pub struct Record<'c> {
 pub struct Cursor {
     at: usize,
     end: usize,
-    /// What is read after the end: the younger part of a ring that wrapped.
+    /// Length of the part to read after `end`: the newer part of a ring that has wrapped.
     rest: usize,
     is_over: bool,
 }
 
 impl Cursor {
-    /// Before the oldest record.
+    /// The position before the oldest record.
     pub fn new(buffer: &Buffer) -> Cursor {
         Cursor { at: buffer.oldest, end: buffer.bytes.len(), rest: buffer.oldest, is_over: false }
     }
 
-    /// Where the next record is looked for.
+    /// Offset at which the next record is expected.
     pub fn offset(&self) -> usize {
         self.at
     }
 
-    /// Bytes that were not read.
+    /// Number of bytes not read yet.
     pub fn left(&self) -> usize {
         self.end.saturating_sub(self.at) + self.rest
     }
 
-    /// Reads the next record; after an error nothing more comes.
+    /// Reads the next record. After an error, there are no more records.
     ///
     /// # Errors
-    /// `Malformed` for a number that no description has: records have no length of their own, so nothing after it can be read.
-    /// `Truncated` for a record that does not fit.
+    /// `Malformed` for an EPID without a description: records do not contain their length, so nothing after it can be read.
+    /// `Truncated` for an incomplete record.
     #[inline]
     pub fn next_record<'c>(
         &mut self,
@@ -63,7 +63,7 @@ impl Cursor {
             }
             let word = capture.order.u32_at(&buffer.bytes[..self.end.min(buffer.bytes.len())], self.at);
             let Some(epid) = word else {
-                // Turned, the younger part of a ring would not be read as it is here.
+                // Continuing in the newer part of the ring would change how its bytes are read.
                 if self.at < self.end {
                     return Err(self.stop_in_word(buffer));
                 }
@@ -74,7 +74,7 @@ impl Cursor {
                 *self = Cursor { at: 0, end: std::mem::take(&mut self.rest), ..*self };
                 continue;
             };
-            // Between records of different alignment stand words of zeros.
+            // Words of zeros align records.
             if epid == 0 {
                 self.at += 4;
                 continue;
@@ -100,7 +100,7 @@ impl Cursor {
         }
     }
 
-    /// The error where a buffer ends within a word.
+    /// The error for a buffer that ends within a word.
     #[cold]
     fn stop_in_word(&mut self, buffer: &Buffer) -> Error {
         self.is_over = true;
@@ -110,7 +110,7 @@ impl Cursor {
         Error::truncated(format!("{left} bytes are left, fewer than the number of a record has")).at(&place)
     }
 
-    /// The error where a buffer cannot be read on.
+    /// The error for a buffer that cannot be read any further.
     #[cold]
     fn stop(&mut self, buffer: &Buffer, epid: u32, size: Option<usize>) -> Error {
         self.is_over = true;
@@ -130,14 +130,14 @@ impl Cursor {
     }
 }
 
-/// Bytes of a buffer without those where something else stood: descriptions, or what the end of a ring had no room for.
+/// Bytes of a buffer that belong to it, without gaps: descriptions, and the unused end of a ring.
 pub(crate) fn n_own_bytes(capture: &Capture, buffer: &Buffer) -> u64 {
     let gaps = &buffer.gaps;
     let mut n: usize = gaps.iter().map(|gap| gap.end.min(buffer.bytes.len()).saturating_sub(gap.start)).sum();
     if n == 0 {
         return buffer.bytes.len() as u64;
     }
-    // Where places of gaps are not known, all of a buffer is said to be one.
+    // If the positions of gaps are unknown, the whole buffer is declared as one gap, so records inside gaps are subtracted.
     let mut cursor = Cursor::new(buffer);
     while let Ok(Some(record)) = cursor.next_record(capture, buffer) {
         let end = record.offset + record.bytes.len();

@@ -1,4 +1,4 @@
-//! Captures made step by step of what a classic consumer is given by its device.
+//! Builds a capture step by step from the structures that a classic consumer gets from its device.
 //!
 //! SPEC: dtrace.md#captures
 
@@ -20,33 +20,33 @@ use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes of the description of a probe.
+/// Size of a probe description in bytes.
 const PROBE_BYTES: usize = 388;
 
-/// Where the texts of a probe stand: provider, module, function, name.
+/// Byte ranges of the texts of a probe: provider, module, function, name.
 const PROBE_TEXTS: [Range<usize>; 4] = [4..68, 68..132, 132..324, 324..388];
 
-/// Counts in a status, each of 8 bytes.
+/// Number of counts in a status, of 8 bytes each.
 const STATUS_COUNTS: usize = 10;
 
-/// What a snapshot of a CPU gave.
+/// A snapshot of a CPU's buffer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Snapshot<'s> {
     /// The CPU.
     pub cpu: u32,
-    /// Records that were dropped since the last one.
+    /// Number of records dropped since the last snapshot.
     pub drops: u64,
-    /// Errors since the last one.
+    /// Number of errors since the last snapshot.
     pub errors: u64,
-    /// What is valid of the buffer.
+    /// The valid bytes of the buffer.
     pub bytes: &'s [u8],
-    /// Where the oldest record of a ring stands.
+    /// Offset of the oldest record of a ring.
     pub oldest: u64,
-    /// When it was taken.
+    /// Time of the snapshot.
     pub timestamp: u64,
 }
 
-/// A capture that is being made.
+/// A capture under construction.
 #[derive(Debug)]
 pub struct Builder {
     capture: Capture,
@@ -60,7 +60,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Nothing yet; of a host with the byte order and the pointers of this one.
+    /// An empty capture, with the byte order and pointer size of this host.
     pub fn new() -> Builder {
         let order = if cfg!(target_endian = "big") { ByteOrder::Big } else { ByteOrder::Little };
         Builder {
@@ -75,10 +75,10 @@ impl Builder {
         }
     }
 
-    /// Sets options of the consumer, with commas between them; those of tracing are passed over.
+    /// Sets options of the consumer from a comma-separated list; options of tracing are ignored.
     ///
     /// # Errors
-    /// As [`Settings::give`](crate::options::Settings::give), for the first that is refused; the others are set.
+    /// Returns the first error of [`Settings::give`](crate::options::Settings::give); the other options are set.
     pub fn options(&mut self, list: &str) -> Result<()> {
         let is_about_text = |option: &&str| {
             let name = option.split('=').next().unwrap_or("");
@@ -89,7 +89,7 @@ impl Builder {
         given.into_iter().collect()
     }
 
-    /// Describes a probe (`dtrace_probedesc_t`).
+    /// Adds the description of a probe (`dtrace_probedesc_t`).
     ///
     /// # Errors
     /// `Usage` for a structure of another size.
@@ -105,20 +105,20 @@ impl Builder {
         Ok(())
     }
 
-    /// Describes an enabling (`dtrace_eprobedesc_t`).
+    /// Adds the description of an enabling (`dtrace_eprobedesc_t`).
     ///
     /// # Errors
-    /// As [`raw::enabling`].
+    /// Returns the same errors as [`raw::enabling`].
     pub fn enabling(&mut self, bytes: &[u8]) -> Result<()> {
         let enabling = raw::enabling(bytes, self.capture.order, Dialect::Classic)?;
         self.capture.add_enabling(enabling);
         Ok(())
     }
 
-    /// Describes an aggregation (`dtrace_aggdesc_t`), whose variable and name the kernel does not know.
+    /// Adds the description of an aggregation (`dtrace_aggdesc_t`); the kernel does not know its variable and name.
     ///
     /// # Errors
-    /// As [`raw::aggregation`]; `Malformed` for one that does not aggregate.
+    /// Returns the same errors as [`raw::aggregation`]; `Malformed` if its last part is not an aggregating function.
     pub fn aggregation(&mut self, bytes: &[u8], variable: u64, name: Option<String>) -> Result<()> {
         let raw = raw::aggregation(bytes, self.capture.order, Dialect::Classic)?;
         let described = Aggregation::of_parts(raw.id, raw.epid, raw.size, &raw.recs)
@@ -127,10 +127,10 @@ impl Builder {
         Ok(())
     }
 
-    /// Describes a format.
+    /// Adds a format.
     ///
     /// # Errors
-    /// `Usage` for a number that no format has.
+    /// `Usage` for an invalid format number.
     pub fn format(&mut self, id: u32, text: &[u8]) -> Result<()> {
         let position = usize::from(u16::try_from(id).unwrap_or(0)).checked_sub(1);
         let position = position.ok_or_else(|| Error::usage(format!("no format has the number {id}")))?;
@@ -142,56 +142,56 @@ impl Builder {
         Ok(())
     }
 
-    /// Names addresses.
+    /// Adds a symbol for a range of addresses.
     pub fn symbol(&mut self, addresses: Range<u64>, object: &str, name: &str, is_user: bool) {
         let Range { start: lo, end: hi } = addresses;
         let (object, name) = (object.to_owned(), name.to_owned());
         self.symbols.push(Symbol { lo, hi, object, name, user: is_user });
     }
 
-    /// Says which CPUs ran `BEGIN` and `END`, and whether tracing has stopped.
+    /// Sets the CPUs that ran `BEGIN` and `END`, and whether tracing has stopped.
     pub fn session(&mut self, began_on: Option<u32>, ended_on: Option<u32>, is_stopped: bool) {
         (self.capture.began_on, self.capture.ended_on) = (began_on, ended_on);
         self.capture.is_stopped = is_stopped;
     }
 
-    /// Says where the consumer's own actions begin.
+    /// Sets the number of the first of the consumer's own actions.
     pub fn library_base(&mut self, base: u64) {
         self.capture.library_base = base;
     }
 
-    /// Says the time zone of the host.
+    /// Sets the time zone of the host.
     pub fn zone(&mut self, offset_s: i32, name: &str) {
         self.capture.zone = Zone { offset_s, name: name.to_owned() };
     }
 
-    /// Says the locale of the consumer, which is `C` else.
+    /// Sets the locale of the consumer; the default is `C`.
     ///
     /// # Errors
-    /// `Malformed` for one without seven days and twelve months.
+    /// `Malformed` if the locale does not have seven days and twelve months.
     pub fn locale(&mut self, locale: Locale) -> Result<()> {
         locale.check()?;
         self.capture.locale = locale;
         Ok(())
     }
 
-    /// Says what the host calls the service of a port.
+    /// Sets the host's name for the service of a port.
     ///
     /// # Errors
-    /// `Limit` for a name that no service has.
+    /// `Limit` for an invalid name.
     pub fn service(&mut self, port: u16, name: &str) -> Result<()> {
         self.capture.names.add_service(port, name)
     }
 
-    /// Says what the host calls the host of an address, as records have it.
+    /// Sets the host's name for a network address, written as in records.
     ///
     /// # Errors
-    /// `Limit` for a name or an address that no host has.
+    /// `Limit` for an invalid name or address.
     pub fn host(&mut self, address: &str, name: &str) -> Result<()> {
         self.capture.names.add_host(address, name)
     }
 
-    /// Takes counts that stand beside buffers (`dtrace_status_t`).
+    /// Sets the counts that the kernel keeps in addition to buffers (`dtrace_status_t`).
     ///
     /// # Errors
     /// `Usage` for a structure that is too short.
@@ -213,26 +213,26 @@ impl Builder {
         Ok(())
     }
 
-    /// Takes records of a CPU.
+    /// Adds records of a CPU.
     ///
     /// # Errors
-    /// `Usage` for a ring whose oldest record lies outside.
+    /// `Usage` for a ring whose oldest record is outside the buffer.
     pub fn buffer(&mut self, snapshot: &Snapshot<'_>) -> Result<()> {
         add(&mut self.capture.buffers, "buf", snapshot)
     }
 
-    /// Takes aggregations of a CPU.
+    /// Adds aggregations of a CPU.
     ///
     /// # Errors
-    /// As [`buffer`](Builder::buffer).
+    /// Returns the same errors as [`buffer`](Builder::buffer).
     pub fn aggregations(&mut self, snapshot: &Snapshot<'_>) -> Result<()> {
         add(&mut self.capture.states, "agg", snapshot)
     }
 
-    /// All that was given so far.
+    /// Returns the capture with everything added so far.
     ///
     /// # Errors
-    /// `Malformed` or `Limit` for descriptions that contradict themselves.
+    /// `Malformed` or `Limit` for contradictory descriptions.
     pub fn finish(&self) -> Result<Capture> {
         let mut capture = self.capture.clone();
         capture.symbols = Symbols::new(self.symbols.clone());
@@ -241,10 +241,10 @@ impl Builder {
         Ok(capture)
     }
 
-    /// Writes all that was given so far as a stream.
+    /// Writes everything added so far as a stream.
     ///
     /// # Errors
-    /// As [`finish`](Builder::finish) and [`carry::write`].
+    /// Returns the same errors as [`finish`](Builder::finish) and [`carry::write`].
     pub fn write_stream<W: Write>(&mut self, producer: Producer, encoded: Encoded, out: W) -> Result<W> {
         // PERF: buffers are not copied.
         self.capture.symbols = Symbols::new(self.symbols.clone());
@@ -253,10 +253,11 @@ impl Builder {
         carry::write(&self.capture, Producer { uuid: new_id(), ..producer }, encoded, out)
     }
 
-    /// The records of a CPU as a buffer that carries its descriptions.
+    /// Returns the records of a CPU as a buffer that contains its descriptions.
     ///
     /// # Errors
-    /// As [`finish`](Builder::finish); `Usage` for a CPU that has no buffer, or one that cannot be read to its end.
+    /// Returns the same errors as [`finish`](Builder::finish); `Usage` for a CPU without a buffer, or with one that cannot
+    /// be read to its end.
     pub fn write_buffer(&self, producer: Producer, cpu: u32) -> Result<Vec<u8>> {
         let capture = self.finish()?;
         let buffer = capture.buffers.iter().find(|buffer| buffer.cpu == cpu);
@@ -279,7 +280,7 @@ fn add(all: &mut Vec<Buffer>, kind: &str, snapshot: &Snapshot<'_>) -> Result<()>
     }
     let buffer = &mut all[position];
     buffer.bytes.resize(buffer.bytes.len().next_multiple_of(BUFFER_ALIGN), 0);
-    // The oldest record comes first.
+    // Rotated so that the oldest record comes first.
     let start = buffer.bytes.len();
     match oldest {
         0 => buffer.bytes.extend_from_slice(bytes),
@@ -296,14 +297,14 @@ fn add(all: &mut Vec<Buffer>, kind: &str, snapshot: &Snapshot<'_>) -> Result<()>
     Ok(())
 }
 
-/// Who is said to have written a capture that is written again: its number is [`id_of`] it.
+/// The producer for a capture that is written again; its UUID is [`id_of`] the capture.
 pub fn producer_of(capture: &Capture) -> Producer {
     let (program, host) = (Some(carry::STREAM_FORMAT.to_owned()), capture.machine.clone());
     Producer { uuid: id_of(capture), program, host, ..Producer::default() }
 }
 
-/// A number that two captures share only if they are the same, so that the same capture gives the same bytes. Captures of
-/// machines with other names are not the same.
+/// A UUID that depends on the contents of the capture alone, so that equal captures give equal bytes. Captures of machines
+/// with different names have different UUIDs.
 pub fn id_of(capture: &Capture) -> [u8; 16] {
     let mut id = [0; 16];
     let records = described::records(capture, Producer::default());
@@ -317,7 +318,7 @@ pub fn id_of(capture: &Capture) -> [u8; 16] {
         for buffer in capture.buffers.iter().chain(&capture.states) {
             hasher.write_u32(buffer.cpu);
             hasher.write_u64(buffer.drops);
-            // A ring has the same records wherever its oldest one lies.
+            // Rotated, so that the position of the oldest record in a ring does not matter.
             hasher.write(&buffer.turned().bytes);
         }
         for event in &capture.events {
@@ -332,7 +333,7 @@ pub fn id_of(capture: &Capture) -> [u8; 16] {
     as_random(id)
 }
 
-/// A number of a capture that was made now: another one may have the same records and is another all the same.
+/// A random UUID for a new capture, which is distinct from any other, even if the records are equal.
 fn new_id() -> [u8; 16] {
     let mut id = [0; 16];
     for half in id.chunks_exact_mut(8) {
@@ -341,7 +342,7 @@ fn new_id() -> [u8; 16] {
     as_random(id)
 }
 
-/// The form of random UUIDs.
+/// Sets the version and variant bits of a random UUID.
 fn as_random(mut id: [u8; 16]) -> [u8; 16] {
     id[6] = id[6] & 0x0f | 0x40;
     id[8] = id[8] & 0x3f | 0x80;

@@ -11,7 +11,7 @@ pub enum ByteOrder {
 }
 
 impl ByteOrder {
-    /// An unsigned number of 1 to 8 bytes.
+    /// Reads an unsigned number of 1 to 8 bytes.
     #[inline]
     pub fn number(self, bytes: &[u8]) -> u64 {
         match (bytes.len(), self) {
@@ -26,7 +26,7 @@ impl ByteOrder {
         }
     }
 
-    /// A signed number of 1, 2, 4 or 8 bytes.
+    /// Reads a signed number of 1, 2, 4 or 8 bytes.
     #[inline]
     pub fn signed(self, bytes: &[u8]) -> i64 {
         let unsigned = self.number(bytes);
@@ -34,7 +34,7 @@ impl ByteOrder {
         ((unsigned << shift) as i64) >> shift // Sign extension.
     }
 
-    /// The word of 4 bytes at `at`; `None` past the end.
+    /// The 4-byte word at `at`; `None` if it reaches beyond the end.
     #[inline]
     pub fn u32_at(self, bytes: &[u8], at: usize) -> Option<u32> {
         let word = bytes.get(at..at.checked_add(4)?)?;
@@ -44,7 +44,7 @@ impl ByteOrder {
         })
     }
 
-    /// The word of 8 bytes at `at`; `None` past the end.
+    /// The 8-byte word at `at`; `None` if it reaches beyond the end.
     #[inline]
     pub fn u64_at(self, bytes: &[u8], at: usize) -> Option<u64> {
         Some(self.number(bytes.get(at..at.checked_add(8)?)?))
@@ -60,7 +60,7 @@ impl ByteOrder {
     }
 }
 
-/// A slice whose length the caller knows.
+/// Converts a slice of known length.
 #[inline]
 fn fixed<const N: usize>(bytes: &[u8]) -> [u8; N] {
     let mut all = [0; N];
@@ -68,13 +68,13 @@ fn fixed<const N: usize>(bytes: &[u8]) -> [u8; N] {
     all
 }
 
-/// The bytes before the first NUL, or all.
+/// The bytes before the first NUL, or all bytes.
 pub(crate) fn until_nul(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     &bytes[..end]
 }
 
-/// Bytes of hexadecimal digits; `None` if they are not.
+/// Decodes hexadecimal digits; `None` if the text is malformed.
 pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),

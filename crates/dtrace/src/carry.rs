@@ -1,5 +1,5 @@
-//! Captures written into streams that describe themselves: descriptions, then buffers in frames that end between records, then
-//! the text that the descriptions came from.
+//! Writes captures into self-describing streams: descriptions, then buffers in frames that end between records, then the
+//! text from which the descriptions were read.
 //!
 //! SPEC: dtrace.md#captures
 
@@ -17,26 +17,26 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::ops::Range;
 
-/// States of aggregations of Linux begin at multiples of this, and samples have such lengths.
+/// Alignment in bytes of states of Linux aggregations, and of the lengths of samples.
 pub(crate) const ALIGN: usize = 8;
 
-/// What streams of buffers say that their records are, and what program made them.
+/// Name of the format of streams of buffers, and of the program that made them.
 pub(crate) const STREAM_FORMAT: &str = "dtrace";
 
-/// How the records of buffers are written.
+/// Encoding of the records of buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoded {
-    /// As they are.
+    /// Records are written unchanged.
     #[default]
     Plain,
-    /// As differences and runs, where all of a frame can be read; see [`dense`].
+    /// Records are written as differences and runs, if all of a frame can be read; see [`dense`].
     Dense,
 }
 
-/// Writes a capture as a stream: descriptions, then the buffers as they are, or in another encoding.
+/// Writes a capture as a stream: descriptions, then the buffers, in the given encoding.
 ///
 /// # Errors
-/// What writing says.
+/// Returns errors of writing.
 pub fn write<W: Write>(capture: &Capture, producer: Producer, encoded: Encoded, out: W) -> Result<W> {
     let failed = |cause| Error::new(ErrorKind::Io, "cannot write the stream").because(cause);
     let mut records = described::records(capture, producer).into_iter();
@@ -107,14 +107,14 @@ pub fn write<W: Write>(capture: &Capture, producer: Producer, encoded: Encoded, 
     writer.into_inner().ok_or_else(|| Error::new(ErrorKind::Internal, "the stream is still being written"))
 }
 
-/// The streams of buffers: numbered as their CPUs, and further ones of a CPU, which are those of other captures, above.
+/// Stream numbers of buffers: the number of the CPU. Further buffers of the same CPU, from other captures, get numbers above.
 pub(crate) fn numbers(buffers: &[Buffer]) -> Vec<u32> {
     let mut seen: FxHashMap<u32, u32> = FxHashMap::default();
     let number = |buffer: &Buffer| {
         let nth = seen.entry(buffer.cpu).or_default();
         let number = buffer.cpu | *nth << combine::SHIFT;
         *nth += 1;
-        // What has no number of its own goes after the first.
+        // If no number is left for a buffer, it is appended to the stream of the first.
         if buffer.cpu >> combine::SHIFT == 0 && *nth <= combine::MAX_SHIFT { number } else { buffer.cpu }
     };
     buffers.iter().map(number).collect()
@@ -132,7 +132,7 @@ fn stream(number: u32, cpu: u32) -> wire::Stream {
     }
 }
 
-/// Writes what was dropped on a CPU, then its buffer, the oldest record first.
+/// Writes the loss of a CPU, then its buffer with the oldest record first.
 fn put_buffer<W: Write>(
     writer: &Writer<W>,
     (number, buffer): (u32, &Buffer),
@@ -150,14 +150,14 @@ fn put_buffer<W: Write>(
     stream.finish()
 }
 
-/// Records of a buffer that go into one frame.
+/// Records of a buffer that are written as one frame.
 struct Part<'b> {
     bytes: &'b [u8],
     records: u32,
     times: (u64, u64),
 }
 
-/// Cuts a buffer between records, so that the frames are not longer than those of files; what cannot be read is cut anywhere.
+/// Splits a buffer between records into parts for frames of the usual length; the unreadable rest is split anywhere.
 fn parts<'b>(capture: &Capture, buffer: &'b Buffer) -> Vec<Part<'b>> {
     let mut cursor = Cursor::new(buffer);
     let mut all = Vec::new();
@@ -175,7 +175,7 @@ fn parts<'b>(capture: &Capture, buffer: &'b Buffer) -> Vec<Part<'b>> {
         records += 1;
         end = next;
     }
-    // Zeros after the last record go with it, if they do not make its frame too long.
+    // Zeros after the last record are part of its frame, unless that makes the frame too long.
     let n_rest = buffer.bytes.len() - start;
     let last = if n_rest <= FRAME_BYTES_AT_REST { buffer.bytes.len() } else { end };
     if last > start {
@@ -186,7 +186,7 @@ fn parts<'b>(capture: &Capture, buffer: &'b Buffer) -> Vec<Part<'b>> {
     all
 }
 
-/// Cuts a buffer of aggregations between its records.
+/// Splits a buffer of aggregations between its records.
 fn state_parts(capture: &Capture, buffer: &Buffer) -> Vec<Range<usize>> {
     let mut records = Records::new(capture, buffer);
     let mut all = Vec::new();
@@ -228,7 +228,7 @@ fn put_part<W: Write>(
     out.foreign(encoding, part.records, part.times, bytes)
 }
 
-/// Writes samples and states of Linux in the order of their arrival, those that follow one another on a CPU in one frame.
+/// Writes Linux samples and states in order of arrival; consecutive ones of a CPU go into one frame.
 fn put_events<W: Write>(capture: &Capture, writer: &Writer<W>, encoded: Encoded) -> io::Result<()> {
     let kind_of = |event: &Event| (event.cpu(), matches!(event, Event::Sample { .. }));
     let mut body = Vec::new();

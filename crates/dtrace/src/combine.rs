@@ -1,5 +1,5 @@
-//! Captures of several machines or runs as one: descriptions that say the same are one, numbers that mean something else get new
-//! ones, in records, too. So aggregations merge as those of CPUs do.
+//! Combines captures of several machines or runs into one: equal descriptions are merged, and conflicting numbers are
+//! replaced, also in records. Aggregations then merge like those of several CPUs.
 //!
 //! SPEC: dtrace.md#several-captures
 
@@ -17,15 +17,15 @@ use std::collections::BTreeSet;
 use std::hash::Hasher;
 use std::sync::Arc;
 
-/// Numbers of CPUs of states of aggregations, and of speculations, differ in these bits between captures.
+/// CPU numbers of aggregation states, and speculation numbers, differ from this bit up between captures.
 pub(crate) const SHIFT: u32 = 20;
 
-/// One capture of several. Records keep the words and the options of the host that they are of; the first host's are those of
-/// what is of all, such as aggregations that are printed at the end.
+/// Combines several captures. Records keep the names and options of their host; those of the first host apply to output
+/// about all hosts, such as aggregations printed at the end.
 ///
 /// # Errors
-/// `Unsupported` for captures that would be read wrongly together: of other dialects or byte orders, with other names for the
-/// same addresses or types.
+/// `Unsupported` for captures that would be misread together: with different dialects or byte orders, or with different
+/// names for the same addresses or types.
 pub fn all(captures: Vec<Capture>) -> Result<Capture> {
     let mut captures = captures.into_iter();
     let mut base = captures.next().unwrap_or_default();
@@ -36,7 +36,7 @@ pub fn all(captures: Vec<Capture>) -> Result<Capture> {
         }
         base.index();
         check(&base, &other)?;
-        // Captures that are several already have such numbers, too.
+        // Captures that were combined before have such numbers already.
         let n_own = shifts(&other);
         let number = n_shifted;
         n_shifted = number.checked_add(n_own).filter(|n| *n <= MAX_SHIFT).ok_or_else(|| {
@@ -47,10 +47,10 @@ pub fn all(captures: Vec<Capture>) -> Result<Capture> {
     Ok(base)
 }
 
-/// Numbers that differ between captures have no more of them above [`SHIFT`].
+/// Number of distinct values above [`SHIFT`].
 pub(crate) const MAX_SHIFT: u32 = 1 << (u32::BITS - SHIFT);
 
-/// How many captures the numbers of a capture tell apart: one, or as many as were put together before.
+/// Number of captures that a capture's numbers distinguish: 1, or the number of captures combined before.
 fn shifts(of: &Capture) -> u32 {
     let numbers = of.events.iter().map(|event| match event {
         Event::State { cpu, .. } => *cpu,
@@ -59,7 +59,7 @@ fn shifts(of: &Capture) -> u32 {
     numbers.map(|number| number >> SHIFT).max().unwrap_or(0) + 1
 }
 
-/// Where the number of the speculation stands in a sample.
+/// Offset of the speculation number in a sample.
 const SPECULATION: usize = 4;
 
 fn differ(what: &str) -> Error {
@@ -82,7 +82,7 @@ fn check(base: &Capture, other: &Capture) -> Result<()> {
     Ok(())
 }
 
-/// New numbers for what a capture describes.
+/// New numbers for the descriptions of a capture.
 #[derive(Default)]
 struct Numbers {
     formats: FxHashMap<u16, u16>,
@@ -90,9 +90,9 @@ struct Numbers {
     enablings: FxHashMap<u32, u32>,
     aggregations: FxHashMap<u32, u32>,
     variables: FxHashMap<u64, u64>,
-    /// Of each host, from the first.
+    /// New host numbers, by old number.
     hosts: Vec<u32>,
-    /// What is added to numbers of speculations.
+    /// Offset added to speculation numbers.
     speculations: u32,
 }
 
@@ -143,13 +143,14 @@ fn add(base: &mut Capture, other: Capture, number: u32) -> Result<()> {
     Ok(())
 }
 
-/// Bytes of the names of machines that are written out; of more, their number and a hash of them are the name.
+/// Maximum total length of machine names in bytes; a longer list is replaced by the number of names and a hash.
 const MAX_MACHINES_BYTES: usize = 256;
 
-/// What stands for a machine without a name beside those of others.
+/// Name of a machine without a name in a list.
 const UNNAMED: &str = "?";
 
-/// The names of all machines, so that captures of others are never taken for the same: equal ones may be merged by steps.
+/// The names of all machines, sorted, so that captures of different machines are never taken for equal, in whatever order
+/// they are merged.
 fn machines(base: Option<String>, other: Option<String>) -> Option<String> {
     if base.is_none() && other.is_none() {
         return None;
@@ -165,7 +166,7 @@ fn machines(base: Option<String>, other: Option<String>) -> Option<String> {
     Some(format!("{} machines {:016x}", names.len(), hasher.finish()))
 }
 
-/// Hosts with the same words and options are one. One without enablings has no records, and is none of what is put together.
+/// Adds hosts; hosts with the same names and options are merged. A host without enablings has no records and is left out.
 fn hosts(base: &mut Capture, other: &Capture, numbers: &mut Numbers) {
     let first = base.first_host();
     let used: BTreeSet<u32> = other.enablings.iter().map(|of| of.host).collect();
@@ -196,7 +197,7 @@ fn formats(base: &mut Capture, other: &Capture, numbers: &mut Numbers) -> Result
     Ok(())
 }
 
-/// A number that nothing has yet: the old one if that is free.
+/// An unused number: the old one if it is free.
 fn unused(old: u32, is_used: impl Fn(u32) -> bool, largest: u32) -> Result<u32> {
     match is_used(old) {
         false => Ok(old),
@@ -226,7 +227,7 @@ fn probes(base: &mut Capture, other: &Capture, numbers: &mut Numbers) -> Result<
     Ok(())
 }
 
-/// What an aggregation is, whatever its numbers. Without a name, the variable's number stands for it.
+/// The properties of an aggregation apart from its numbers. Without a name, the number of the variable identifies it.
 fn signature(of: &Aggregation) -> impl PartialEq {
     let part = |rec: &Rec| (rec.code, rec.size, rec.offset, rec.arg, rec.signed);
     let keys: Vec<_> = of.keys.iter().map(part).collect();
@@ -245,7 +246,7 @@ fn aggregations(base: &mut Capture, other: &Capture, numbers: &mut Numbers) -> R
             numbers.variables.insert(of.variable, known.variable);
             continue;
         }
-        // Another aggregation of the same variable, or a variable that is not known.
+        // Another aggregation of a known variable, or a new variable.
         let same_name = base.aggregations.iter().find(|known| known.name.is_some() && known.name == of.name);
         let is_taken = |variable: u64| {
             base.aggregations.iter().any(|known| known.variable == variable && known.name != of.name)
@@ -271,13 +272,13 @@ fn aggregations(base: &mut Capture, other: &Capture, numbers: &mut Numbers) -> R
 fn enablings(base: &mut Capture, other: &Capture, numbers: &mut Numbers) -> Result<()> {
     let mut largest = base.enablings.iter().chain(&other.enablings).map(|of| of.id).max().unwrap_or(0);
     let is_renamed = numbers.variables.iter().any(|(old, new)| old != new);
-    // Few are alike in these.
+    // Only few enablings agree in these.
     let alike = |of: &Enabling| (of.host, of.probe, of.uarg, of.size);
     let mut known: FxHashMap<_, Vec<usize>> = FxHashMap::default();
     for (at, of) in base.enablings.iter().enumerate() {
         known.entry(alike(of)).or_default().push(at);
     }
-    // Clauses that are described alike are one only if they come from two captures.
+    // Clauses with equal descriptions are merged only if they come from different captures.
     let mut taken = FxHashSet::default();
     for of in &other.enablings {
         let mut new = of.clone();
@@ -307,7 +308,7 @@ fn enablings(base: &mut Capture, other: &Capture, numbers: &mut Numbers) -> Resu
     Ok(())
 }
 
-/// Writes new numbers into the values of a record.
+/// Replaces numbers in the values of a record.
 fn values(order: ByteOrder, recs: &[Rec], numbers: &Numbers, record: &mut [u8]) {
     for rec in recs {
         let start = rec.offset as usize;
@@ -326,7 +327,7 @@ fn values(order: ByteOrder, recs: &[Rec], numbers: &Numbers, record: &mut [u8]) 
     }
 }
 
-/// The records of a buffer with their new numbers; what cannot be read stays as it is.
+/// The records of a buffer with new numbers; the unreadable rest is unchanged.
 fn records(of: &Capture, buffer: &Buffer, numbers: &Numbers) -> Buffer {
     let mut new = buffer.clone();
     let mut cursor = Cursor::new(buffer);
@@ -339,7 +340,7 @@ fn records(of: &Capture, buffer: &Buffer, numbers: &Numbers) -> Buffer {
     new
 }
 
-/// Bytes before the variable in a record of an aggregation, and of it.
+/// Byte range of the variable in a record of an aggregation.
 const VARIABLE: std::ops::Range<usize> = 8..16;
 
 fn states(of: &Capture, buffer: &Buffer, numbers: &Numbers) -> Buffer {
@@ -394,7 +395,7 @@ fn event(
             if let Some(word) = key.get_mut(..4) {
                 put_number(of.order, word, id.into());
             }
-            // States of CPUs of other machines are others.
+            // CPUs of other machines have their own states.
             let cpu = if of.dialect == Dialect::Linux { cpu.wrapping_add(number << SHIFT) } else { *cpu };
             Some(Event::State { cpu, aggregation: *positions.get(aggregation)?, key, data: data.clone() })
         }

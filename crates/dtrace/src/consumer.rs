@@ -1,7 +1,6 @@
-//! The consumer: records in, its text out.
+//! The consumer: turns records into text.
 //!
-//! [`Consumer`] is what prints; where its records come from and where its text goes is for others.
-//! [`print()`] does all for a capture.
+//! [`Consumer`] only prints; the caller provides the records and takes the text. [`print()`] does both for a capture.
 
 use crate::aggregate::Aggregates;
 use crate::aggtext::{self, Context, Failed};
@@ -20,15 +19,15 @@ use quipu_model::{Error, Place, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How text is made.
+/// Options of printing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
-    /// What of the wrong values of the dialect's consumer is printed.
+    /// Which wrong values of the dialect's consumer to reproduce.
     pub quirks: Quirks,
 }
 
 impl From<bool> for Style {
-    /// All wrong values of the consumer, or none.
+    /// Reproduces all wrong values of the consumer, or none.
     fn from(has_quirks: bool) -> Style {
         Style { quirks: has_quirks.into() }
     }
@@ -40,28 +39,28 @@ pub struct Consumer {
     pub(crate) capture: Arc<Capture>,
     style: Style,
     pub(crate) settings: Settings,
-    /// On Linux, what values look like is decided when a pass begins.
+    /// The settings for the form of values; on Linux, these are fixed when a pass begins.
     of_values: Settings,
     pub(crate) plans: Arc<[Plan]>,
     pub(crate) aggregates: Aggregates,
     flow: Flow,
     has_heading: bool,
-    /// The host whose records are printed.
+    /// The host of the records being printed.
     host: u32,
-    /// What stands aside of each host, while records of others are printed.
+    /// The state of each host while records of other hosts are printed.
     aside: Vec<Aside>,
-    /// The headings that were printed: of records, of the flow.
+    /// Whether the headings of records and of the flow have been printed.
     headings: [bool; 2],
-    /// The status that the command ends with.
+    /// Exit status of the command, if set.
     status: Option<i32>,
-    /// The consumer has ended before its time, and prints no more.
+    /// Whether the consumer ended early; it then prints nothing more.
     has_ended: bool,
-    /// Bytes of the next dump.
+    /// Number of bytes of the next dump.
     dump_bytes: Option<u64>,
     nameless: Probe,
 }
 
-/// What is remembered of a host while records of another are printed.
+/// The state of a host while records of another host are printed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Aside {
     settings: Settings,
@@ -70,16 +69,16 @@ struct Aside {
     has_heading: bool,
 }
 
-/// What was printed.
+/// The output of a run.
 #[derive(Debug, Default)]
 pub struct Printed {
-    /// On the standard output.
+    /// Standard output.
     pub out: Vec<u8>,
-    /// On the error stream, without the name of the command before each line.
+    /// Standard error, without the name of the command before each line.
     pub messages: Vec<u8>,
-    /// The status that the command ends with.
+    /// Exit status of the command.
     pub status: i32,
-    /// Why buffers were not read to their ends.
+    /// Reasons why buffers were not read to their ends.
     pub faults: Vec<Error>,
 }
 
@@ -91,10 +90,10 @@ pub fn print(capture: &Arc<Capture>, style: Style) -> Result<Printed> {
     print_to::<Error>(capture, style, usize::MAX, &mut |_| Ok(()))
 }
 
-/// Prints a capture, and gives its text away in pieces of at least `at_least` bytes; the rest stands in what is given back.
+/// Prints a capture, and passes the text to `put` in pieces of at least `at_least` bytes; the rest is in the result.
 ///
 /// # Errors
-/// As [`print()`]; what `put` says.
+/// Returns the same errors as [`print()`], and those of `put`.
 pub fn print_to<E: From<Error>>(
     capture: &Arc<Capture>,
     style: Style,
@@ -104,10 +103,10 @@ pub fn print_to<E: From<Error>>(
     run(capture, style, None, at_least, put)
 }
 
-/// The same as one JSON object, in the shape of `oformat=json`.
+/// Prints a capture as one JSON object, in the form of `oformat=json`.
 ///
 /// # Errors
-/// As [`print_to`].
+/// Returns the same errors as [`print_to`].
 pub fn objects_to<E: From<Error>>(
     capture: &Arc<Capture>,
     at_least: usize,
@@ -169,7 +168,7 @@ fn run<E: From<Error>>(
 }
 
 impl Consumer {
-    /// Before the first record.
+    /// A consumer before the first record.
     pub fn new(capture: &Arc<Capture>, style: Style) -> Consumer {
         let is_quirk = |which| style.quirks.has(which) && capture.dialect != Dialect::Linux;
         let aggregates = Aggregates::new(is_quirk(Which::Carry));
@@ -195,30 +194,30 @@ impl Consumer {
         }
     }
 
-    /// The aggregations as they are.
+    /// The current aggregations.
     pub fn aggregates(&self) -> &Aggregates {
         &self.aggregates
     }
 
-    /// The status that the command ends with, if a record said it.
+    /// Exit status of the command, if a record set it.
     pub fn status(&self) -> Option<i32> {
         self.status
     }
 
-    /// Takes the buffers of aggregations in; gives why some were not read to their ends.
+    /// Adds the buffers of aggregations; returns the reasons why some were not read to their ends.
     pub fn take_buffers(&mut self) -> Vec<Error> {
         let capture = Arc::clone(&self.capture);
         let take = |buffer| self.aggregates.take(&capture, buffer).err();
         capture.states.iter().filter_map(take).collect()
     }
 
-    /// The next records are of another CPU.
+    /// Announces that the next records are from another CPU.
     pub fn turn_cpu(&mut self) {
         self.flow.reset();
         self.aside.iter_mut().for_each(|host| host.flow.reset());
     }
 
-    /// The next record is of this host.
+    /// Announces the host of the next record.
     #[inline]
     pub(crate) fn turn_host(&mut self, host: u32) {
         if self.host != host {
@@ -235,26 +234,26 @@ impl Consumer {
         (self.has_heading, self.host) = (next.has_heading, host);
     }
 
-    /// What text takes from the host whose records are printed.
+    /// Names, locale and zone of the host of the current records.
     pub(crate) fn words(&self) -> Words<'_> {
         self.capture.words(self.host)
     }
 
-    /// The records of BEGIN are over.
+    /// Announces the end of the records of `BEGIN`.
     pub fn turn_pass(&mut self) {
         self.of_values = self.settings;
         self.aside.iter_mut().for_each(|host| host.of_values = host.settings);
         self.turn_cpu();
     }
 
-    /// The text so far went nowhere, so the heading comes with the next record.
+    /// Forgets headings after text that was discarded, so that the next record prints them again.
     pub(crate) fn forget_heading(&mut self) {
         self.has_heading = false;
         self.headings = [false; 2];
         self.aside.iter_mut().for_each(|host| host.has_heading = false);
     }
 
-    /// Takes in the state of an aggregation.
+    /// Takes the state of an aggregation from the event at this position.
     pub fn state(&mut self, at: usize) {
         let capture = Arc::clone(&self.capture);
         if let Some(Event::State { cpu, aggregation, key, data }) = capture.events.get(at) {
@@ -265,7 +264,7 @@ impl Consumer {
     /// Prints a record.
     ///
     /// # Errors
-    /// `Malformed` where a part of it does not suit what it is to be printed as; what stands before is printed.
+    /// `Malformed` if a part of it does not fit its format; the parts before it are printed.
     pub fn firing(&mut self, firing: &Firing<'_>, out: &mut Vec<u8>, messages: &mut Vec<u8>) -> Result<()> {
         let plans = Arc::clone(&self.plans);
         let Some(plan) = plans.get(firing.record.position as usize) else { return Ok(()) };
@@ -301,8 +300,8 @@ impl Consumer {
         }
     }
 
-    /// Why records of an enabling cannot be printed, as far as that does not depend on their values. The consumer is of no use
-    /// for anything else after that.
+    /// The reason why no record of an enabling can be printed, as far as it does not depend on their values. The consumer
+    /// cannot be used for printing afterwards.
     pub(crate) fn fault_of(&mut self, enabling: &Enabling) -> Option<String> {
         let capture = Arc::clone(&self.capture);
         let (position, _) = capture.enabling(enabling.id)?;
@@ -318,16 +317,16 @@ impl Consumer {
         })
     }
 
-    /// The end of the run: aggregations that were not printed.
+    /// Prints the aggregations that have not been printed, at the end of the run.
     ///
     /// # Errors
-    /// Where the consumer ends before it has printed all.
+    /// Returns an error if the consumer ends before it has printed them all.
     pub fn end(&mut self, out: &mut Vec<u8>) -> Result<()> {
         if self.has_ended {
             return Ok(());
         }
         out.push(b'\n');
-        // Aggregations are those of all hosts, so that they are printed once.
+        // Aggregations of all hosts are merged, so they are printed once.
         self.turn_host(0);
         self.aggregates.settle();
         let result = self.context().plain(|variable| !self.aggregates.is_printed(variable), out);
@@ -337,7 +336,7 @@ impl Consumer {
         })
     }
 
-    /// Why aggregations are not printed, and what the consumer does then.
+    /// The message for aggregations that are not printed; also ends the consumer if it would end.
     fn failed(&mut self, failed: Failed) -> String {
         match failed {
             Failed::Mismatch(mismatch) => mismatched(mismatch),
@@ -374,14 +373,14 @@ impl Consumer {
         Error::malformed(format!("EPID {}: {message}", firing.record.enabling.id)).at(&place)
     }
 
-    /// Prints what stands before the values of a firing.
+    /// Prints the columns before the values of a firing.
     #[inline]
     fn prefix(&mut self, firing: &Firing<'_>, out: &mut Vec<u8>) {
         let capture = Arc::clone(&self.capture);
         let probe = capture.probes.get(&firing.probe).unwrap_or(&self.nameless);
         let this = (firing.probe, firing.record.enabling.id);
         if self.settings.flowindent {
-            // Once for each host, but where it stands there for another.
+            // Once per host, but only the first one that is printed.
             if !std::mem::replace(&mut self.has_heading, true)
                 && !std::mem::replace(&mut self.headings[1], true)
             {
@@ -390,7 +389,7 @@ impl Consumer {
             if self.of_values.flowindent || !self.style.quirks.has(Which::FlowPrefix) {
                 return self.flow.prefix(firing.cpu, probe, this, firing.next, out);
             }
-            // QUIRK: the consumer of Linux does not know the flow of a pass that began without.
+            // QUIRK: the Linux consumer has no flow in a pass that began without it.
             put::signed(out, i64::from(firing.cpu), 3);
             out.push(b' ');
             put::left(out, b"(nul", 41);
@@ -483,7 +482,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// How many bytes of the next dump are meant.
+    /// Number of bytes to print of the next dump, at most `room`.
     pub(crate) fn dump_length(&mut self, room: usize) -> usize {
         let n = self.dump_bytes.take().and_then(|n| usize::try_from(n).ok());
         n.filter(|n| (1..=room).contains(n)).unwrap_or(room)
@@ -494,7 +493,7 @@ impl Consumer {
         text::trace(&self.capture, settings, self.style.quirks, rec, rec.of(bytes), out);
     }
 
-    // PERF: no allocation for each record; the text of each conversion is made in place.
+    // PERF: no allocation per record; the text of each conversion is written in place.
     #[inline]
     pub(crate) fn printf(
         &self,
@@ -555,10 +554,10 @@ impl Consumer {
     }
 }
 
-/// What the command says where its library cannot print on.
+/// Message of the command if its library cannot continue printing.
 const ENDED: &[u8] = b"processing aborted: Data record list does not match statement\n";
 
-/// The same where it cannot print the aggregations at the end.
+/// Message of the command if it cannot print the aggregations at the end.
 const ENDED_AT_END: &[u8] = b"failed to print aggregations: Data record list does not match statement\n";
 
 fn capture_is_classic(capture: &Capture) -> bool {

@@ -1,4 +1,4 @@
-//! Values as conversions of a format print them.
+//! Prints values by the conversions of a format.
 //!
 //! SPEC: dtrace.md#conversions
 
@@ -13,7 +13,7 @@ use crate::put::{self, Digits};
 use crate::stack;
 use crate::symbols::{Address, Shown};
 
-/// A conversion whose width and precision are known.
+/// A conversion with known width and precision.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spec {
     pub(crate) of: Conversion,
@@ -23,7 +23,7 @@ pub(crate) struct Spec {
 }
 
 impl Spec {
-    /// Without arguments for width or precision.
+    /// Makes a specification; `width` and `precision` are the arguments for `*`, if there are any.
     #[inline]
     pub(crate) fn new(of: Conversion, width: Option<i64>, precision: Option<i64>) -> Spec {
         let fixed = |amount: Amount| match amount {
@@ -37,12 +37,12 @@ impl Spec {
             of,
             width: width.unsigned_abs() as usize, // At most the limit.
             is_left: of.is_left || width < 0,
-            // The consumers drop a precision of 0.
+            // The consumers ignore a precision of 0.
             precision: (precision > 0).then_some(precision as usize),
         }
     }
 
-    /// Justifies what was appended since `start`.
+    /// Pads the text appended since `start` to the width.
     fn justify(&self, out: &mut Vec<u8>, start: usize) {
         match self.is_left {
             true => put::widen(out, start, self.width),
@@ -51,18 +51,18 @@ impl Spec {
     }
 }
 
-/// An argument does not suit its conversion, so the record cannot be printed on.
+/// An argument that does not fit its conversion, so the rest of the record cannot be printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mismatch {
     pub(crate) letter: u8,
     pub(crate) size: usize,
 }
 
-/// Whether a conversion shows a number as signed; `None` for conversions that show none.
+/// Whether a conversion prints a number as signed; `None` for conversions that do not print numbers.
 pub(crate) fn sign(dialect: Dialect, letter: u8, rec: &Rec, size: usize) -> Option<bool> {
     Some(match (letter, dialect) {
         (b'i', Dialect::Classic | Dialect::ClassicV0) => true,
-        // QUIRK: a `d` that stands in a format of the classic kernel leaves small numbers as they are.
+        // QUIRK: `d` in a format of the classic kernel does not sign-extend small numbers.
         (b'd', Dialect::Classic | Dialect::ClassicV0) => rec.signed.unwrap_or(size >= 4),
         (b'd' | b'i', Dialect::Linux) => rec.signed.unwrap_or(true),
         (b'u' | b'o' | b'x' | b'X' | b'p', _) => false,
@@ -70,7 +70,7 @@ pub(crate) fn sign(dialect: Dialect, letter: u8, rec: &Rec, size: usize) -> Opti
     })
 }
 
-/// Prints one argument.
+/// Prints an argument by a conversion.
 pub(crate) fn argument(
     capture: &Capture,
     words: Words<'_>,
@@ -98,13 +98,13 @@ pub(crate) fn argument(
             unsigned(spec, letter, order.number(bytes), words.locale, out)
         }
         b'p' if is_number => {
-            // The kernel's form of it is `x`, which the formats of Linux do not have yet.
+            // The kernel replaces it with `x`, which formats of Linux do not have yet.
             let is_alternate = capture.dialect != Dialect::Linux || spec.of.is_alternate;
             let spec = Spec { of: Conversion { is_alternate, length: Length::None, ..spec.of }, ..*spec };
             unsigned(&spec, b'x', order.number(bytes), words.locale, out);
         }
         b'c' if spec.of.length == Length::Wide => {
-            // QUIRK: the C library of the consumer does not know `%wc`, and prints it.
+            // QUIRK: the C library of the consumer does not support `%wc`, and prints it literally.
             out.extend_from_slice(b"%wc");
         }
         b'c' if is_number => {
@@ -112,7 +112,7 @@ pub(crate) fn argument(
                 (Length::Long, Some(letter)) => {
                     out.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
                 }
-                _ => out.push(order.number(bytes) as u8), // The lowest byte is meant.
+                _ => out.push(order.number(bytes) as u8), // The lowest byte.
             }
             spec.justify(out, start);
         }
@@ -186,7 +186,7 @@ pub(crate) fn argument(
     Ok(())
 }
 
-/// A floating-point number of any size that C has; `None` for other sizes.
+/// Reads a floating-point number of any size that C has; `None` for other sizes.
 pub(crate) fn float(order: ByteOrder, bytes: &[u8]) -> Option<f64> {
     let mut little = [0; 16];
     let turned = little.get_mut(..bytes.len())?;
@@ -197,12 +197,12 @@ pub(crate) fn float(order: ByteOrder, bytes: &[u8]) -> Option<f64> {
     float::of_bytes(turned)
 }
 
-/// How a key that stands for its symbol or module is shown.
+/// The form in which a key with a symbol or module is printed.
 fn shown_of(action: Action) -> Shown {
     Address::kind_of(action).map_or(Shown::Whole, |(_, shown)| shown)
 }
 
-/// Prints a number that conversions of aggregations have: `is_unsigned` where it was computed so.
+/// Prints the value of an aggregation by a conversion.
 pub(crate) fn value(spec: &Spec, value: i64, locale: &Locale, out: &mut Vec<u8>) {
     match spec.of.letter {
         b'd' | b'i' => signed(spec, value, locale, out),
@@ -251,7 +251,7 @@ fn unsigned(spec: &Spec, letter: u8, value: u64, locale: &Locale, out: &mut Vec<
     }
 }
 
-/// The same as [`digits`], in groups.
+/// Like [`digits`], with digit groups.
 #[cold]
 fn groups(spec: &Spec, prefix: &[u8], digits: &[u8], locale: &Locale, out: &mut Vec<u8>) {
     let start = out.len();
@@ -267,7 +267,7 @@ fn groups(spec: &Spec, prefix: &[u8], digits: &[u8], locale: &Locale, out: &mut 
     spec.justify(out, start);
 }
 
-/// Digits with what stands before them, padded.
+/// Prints digits after a prefix, padded.
 #[inline]
 fn digits(spec: &Spec, prefix: &[u8], digits: &[u8], out: &mut Vec<u8>) {
     let mut zeros = spec.precision.unwrap_or(0).saturating_sub(digits.len());
@@ -308,7 +308,7 @@ fn floating(spec: &Spec, value: f64, locale: &Locale, out: &mut Vec<u8>) {
     spec.justify(out, start);
 }
 
-/// A byte as C writes it in strings.
+/// Prints a byte as an escape sequence of a C string.
 pub(crate) fn escape(byte: u8, out: &mut Vec<u8>) {
     let letter = match byte {
         0 => b'0',

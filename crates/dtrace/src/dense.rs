@@ -1,7 +1,7 @@
-//! Principal buffers in a denser form: a private encoding of streams that is announced where it is used.
+//! Principal buffers in a denser form: a private encoding of streams, which a metadata record announces.
 //!
-//! A record is its number, its time and its parts as differences to those of the record before that has the same number; bytes of
-//! other parts are runs. What comes out is the buffer, byte for byte.
+//! A record is its EPID, its time, and its parts as differences to those of the previous record with the same EPID; other
+//! parts are runs of bytes. Unpacking restores the buffer byte for byte.
 //!
 //! SPEC: dtrace.md#dense-bodies
 
@@ -13,36 +13,36 @@ use quipu_stream::frame::encoding;
 use quipu_wire::record::Encoding;
 use rustc_hash::FxHashMap;
 
-/// Its number among the private encodings.
+/// The number of the encoding, in the private range.
 pub const NUMBER: u16 = encoding::FIRST_PRIVATE + encoding::DTRACE;
 
-/// What it is called.
+/// The name of the encoding.
 pub const NAME: &str = "dtrace-dense";
 
-/// Where it is described.
+/// The place of its description.
 const DESCRIBED: &str = "docs/formats/dtrace.md#dense-bodies";
 
-/// A byte of a body stands for this many bytes of a buffer at most, apart from [`FREE_BYTES`].
+/// Maximum number of bytes of a buffer per byte of a body, in addition to [`FREE_BYTES`].
 const MAX_RATIO: u64 = 4096;
 
-/// Bytes of a buffer that any body may stand for.
+/// Number of bytes of a buffer that any body may stand for.
 const FREE_BYTES: u64 = 4 << 20;
 
-/// Zeros before the record are not those that its alignment needs: their number in words follows.
+/// Flag: the zeros before the record are not just those for its alignment; their number in words follows.
 const HAS_GAP: u64 = 1;
 
-/// The record follows as it is.
+/// Flag: the record follows unchanged.
 const IS_PLAIN: u64 = 2;
 
-/// Bits below the number of a record.
+/// Number of flag bits below the EPID of a record.
 const FLAG_BITS: u32 = 2;
 
-/// The record that announces the encoding.
+/// The metadata record that announces the encoding.
 pub(crate) fn announced() -> Encoding {
     private(NUMBER, NAME, encoding::DTRACE)
 }
 
-/// The record that announces a private encoding of DTrace.
+/// A metadata record that announces a private encoding of DTrace.
 pub(crate) fn private(number: u16, name: &str, based_on: u16) -> Encoding {
     Encoding {
         id: number.into(),
@@ -54,7 +54,7 @@ pub(crate) fn private(number: u16, name: &str, based_on: u16) -> Encoding {
     }
 }
 
-/// True if a record announces an encoding, in the version that is known.
+/// Whether a record announces an encoding in the known version.
 pub(crate) fn is_same(record: &Encoding, known: &Encoding) -> bool {
     let version = |of: &Encoding| of.version.as_ref().and_then(|version| version.as_u64());
     record.id == known.id
@@ -65,17 +65,17 @@ pub(crate) fn is_same(record: &Encoding, known: &Encoding) -> bool {
 
 pub(crate) fn put_uv(out: &mut Vec<u8>, mut value: u64) {
     while value > 0x7f {
-        out.push(value as u8 | 0x80); // The lowest seven bits, and that more follow.
+        out.push(value as u8 | 0x80); // The lowest seven bits, with the flag for more.
         value >>= 7;
     }
     out.push(value as u8); // Seven bits.
 }
 
 pub(crate) fn put_sv(out: &mut Vec<u8>, value: i64) {
-    put_uv(out, (value as u64) << 1 ^ (value >> 63) as u64); // The sign comes lowest.
+    put_uv(out, (value as u64) << 1 ^ (value >> 63) as u64); // The sign is the lowest bit.
 }
 
-/// What is known of the records before: the time, and the numbers of each enabling.
+/// The state from the previous records: the time, and the numbers of each enabling.
 #[derive(Default)]
 struct Context {
     time: u64,
@@ -89,28 +89,28 @@ impl Context {
     }
 }
 
-/// True for parts whose bytes are a number.
+/// Whether a part of this size is a number.
 fn is_number(size: usize) -> bool {
     matches!(size, 1 | 2 | 4 | 8)
 }
 
-/// The difference of two numbers of `size` bytes, the smaller way round.
+/// The difference of two numbers of `size` bytes, in the direction with the smaller magnitude.
 fn difference(value: u64, before: u64, size: usize) -> i64 {
     let unused = 64 - 8 * size as u32; // At most 8 bytes.
     (value.wrapping_sub(before) << unused) as i64 >> unused
 }
 
-/// Zeros before a record of an enabling, where a buffer is `at` bytes long.
+/// Number of zeros before a record of an enabling in a buffer of `at` bytes.
 fn usual_gap(at: usize, enabling: &Enabling) -> usize {
     at.next_multiple_of(enabling.align.max(4) as usize) - at
 }
 
-/// The dense form of a buffer; `None` if it cannot be read to its end, or its records would not come out the same.
+/// The dense form of a buffer; `None` if it cannot be read to its end, or would not be restored exactly.
 pub fn pack(capture: &Capture, buffer: &Buffer) -> Option<Vec<u8>> {
     pack_whole(capture, &buffer.turned())
 }
 
-/// The dense form of a part of a buffer, which begins and ends between records.
+/// The dense form of a part of a buffer, which has to begin and end between records.
 pub(crate) fn pack_part(capture: &Capture, bytes: &[u8]) -> Option<Vec<u8>> {
     pack_whole(capture, &Buffer { bytes: bytes.to_vec(), ..Buffer::default() })
 }
@@ -141,12 +141,12 @@ fn pack_whole(capture: &Capture, whole: &Buffer) -> Option<Vec<u8>> {
     (n_bytes <= limit_of(body.len())).then_some(body)
 }
 
-/// How many bytes of a buffer a body may stand for.
+/// Number of bytes of a buffer that a body of this length may stand for.
 pub(crate) fn limit_of(n_body: usize) -> u64 {
     (n_body as u64).saturating_mul(MAX_RATIO).saturating_add(FREE_BYTES).min(MAX_BUFFER_BYTES)
 }
 
-/// True if all bytes of a record but those of its header and its parts are zeros, and its parts lie apart.
+/// Whether header and parts cover all nonzero bytes of a record, and its parts do not overlap.
 pub(crate) fn is_covered(capture: &Capture, enabling: &Enabling, bytes: &[u8]) -> bool {
     let mut at = capture.dialect.header_bytes() as usize;
     for rec in &enabling.recs {
@@ -177,7 +177,7 @@ fn put_record(
     put_parts(capture.order, enabling, bytes, context.values(enabling), body);
 }
 
-/// Writes the parts of a record, and remembers their numbers.
+/// Writes the parts of a record, and stores their numbers in `before`.
 pub(crate) fn put_parts(
     order: ByteOrder,
     enabling: &Enabling,
@@ -197,10 +197,10 @@ pub(crate) fn put_parts(
     }
 }
 
-/// Runs of equal bytes are not shorter than this.
+/// Minimum length of a run of equal bytes.
 const MIN_RUN: usize = 4;
 
-/// Writes bytes as they are and runs of equal ones in turn: how many, the bytes; how many, the byte.
+/// Writes alternately literal bytes and runs of equal bytes: a count and the bytes, then a count and the byte.
 fn put_runs(bytes: &[u8], body: &mut Vec<u8>) {
     let mut at = 0;
     while at < bytes.len() {
@@ -257,7 +257,7 @@ impl<'b> Reader<'b> {
 
     fn sv(&mut self) -> Option<i64> {
         let value = self.uv()?;
-        Some((value >> 1) as i64 ^ -((value & 1) as i64)) // The sign stands lowest.
+        Some((value >> 1) as i64 ^ -((value & 1) as i64)) // The sign is the lowest bit.
     }
 
     pub(crate) fn bytes(&mut self, n: usize) -> Option<&'b [u8]> {
@@ -267,18 +267,18 @@ impl<'b> Reader<'b> {
     }
 }
 
-/// What was unpacked of a body.
+/// The result of unpacking a body.
 #[derive(Debug, Default, PartialEq)]
 pub struct Unpacked {
-    /// The buffer, as far as it can be read.
+    /// The buffer, up to where the body is malformed.
     pub bytes: Vec<u8>,
-    /// Records in it.
+    /// Number of records in it.
     pub n_records: u32,
-    /// True if that is all of it.
+    /// Whether the whole body was unpacked.
     pub is_whole: bool,
 }
 
-/// The buffer that a dense body stands for.
+/// Unpacks a dense body to the buffer that it stands for.
 pub fn unpack(capture: &Capture, body: &[u8]) -> Unpacked {
     let mut unpacked = Unpacked::default();
     let mut reader = Reader::new(body);
@@ -293,13 +293,13 @@ pub fn unpack(capture: &Capture, body: &[u8]) -> Unpacked {
         }
         unpacked.n_records = unpacked.n_records.saturating_add(1);
     }
-    // After the last record there are zeros.
+    // Zeros follow the last record.
     unpacked.bytes.resize(n_bytes, 0);
     unpacked.is_whole = true;
     unpacked
 }
 
-/// Appends one record, and the zeros before it; `None` if the body contradicts itself.
+/// Unpacks one record with the zeros before it; `None` if the body is malformed.
 fn take_record(
     capture: &Capture,
     reader: &mut Reader<'_>,
@@ -334,7 +334,7 @@ fn take_record(
     take_parts(capture.order, enabling, reader, context.values(enabling), record)
 }
 
-/// Reads the parts of a record into it.
+/// Unpacks the parts of a record into it.
 pub(crate) fn take_parts(
     order: ByteOrder,
     enabling: &Enabling,
@@ -408,7 +408,7 @@ mod tests {
         }
         assert_eq!(difference(1, 255, 1), 2);
         assert_eq!(difference(0, u64::MAX, 8), 1);
-        // A number of more than 64 bits is none.
+        // A number of more than 64 bits is invalid.
         assert_eq!(Reader { body: &[0xff; 11], at: 0 }.uv(), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Samples of Linux in a denser form: a private encoding of streams, as [`dense`] is for buffers.
+//! Linux samples in a denser form: a private encoding of streams, like [`dense`] for buffers.
 //!
 //! SPEC: dtrace.md#dense-bodies
 
@@ -8,27 +8,27 @@ use quipu_stream::frame::encoding;
 use quipu_wire::record::Encoding;
 use rustc_hash::FxHashMap;
 
-/// Its number among the private encodings.
+/// The number of the encoding, in the private range.
 pub const NUMBER: u16 = encoding::FIRST_PRIVATE + encoding::DTRACE_LINUX;
 
-/// What it is called.
+/// The name of the encoding.
 pub const NAME: &str = "dtrace-linux-dense";
 
-/// Its length, speculation and probe follow: they are not those of the last sample of the statement.
+/// Flag: length, speculation and probe follow, because they differ from the last sample of the statement.
 const IS_OTHER: u64 = 1;
 
-/// The length of the sample and all of it follow.
+/// Flag: the length of the sample and all its bytes follow.
 const IS_PLAIN: u64 = 2;
 
-/// Bits below the number of a statement.
+/// Number of flag bits below the number of a statement.
 const FLAG_BITS: u32 = 2;
 
-/// The record that announces the encoding.
+/// The metadata record that announces the encoding.
 pub(crate) fn announced() -> Encoding {
     dense::private(NUMBER, NAME, encoding::DTRACE_LINUX)
 }
 
-/// What is known of the samples of a statement.
+/// The last sample of a statement.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Last {
     length: u64,
@@ -44,7 +44,7 @@ impl Last {
     }
 }
 
-/// The dense form of samples; `None` if one is none.
+/// The dense form of samples; `None` if an event is not a sample.
 pub fn pack(capture: &Capture, events: &[Event]) -> Option<Vec<u8>> {
     let mut body = Vec::new();
     let mut last = FxHashMap::default();
@@ -91,16 +91,16 @@ fn put(capture: &Capture, bytes: &[u8], last: &mut FxHashMap<u32, Last>, body: &
     dense::put_parts(order, enabling, bytes, &mut last.values, body);
 }
 
-/// What was unpacked of a body.
+/// The result of unpacking a body.
 #[derive(Debug, Default, PartialEq)]
 pub struct Unpacked {
-    /// The samples, as far as they can be read.
+    /// The samples, up to where the body is malformed.
     pub samples: Vec<Box<[u8]>>,
-    /// True if those are all.
+    /// Whether the whole body was unpacked.
     pub is_whole: bool,
 }
 
-/// The samples that a dense body stands for.
+/// Unpacks a dense body to the samples that it stands for.
 pub fn unpack(capture: &Capture, body: &[u8]) -> Unpacked {
     let mut unpacked = Unpacked::default();
     let mut reader = Reader::new(body);

@@ -1,4 +1,4 @@
-//! What a capture says of its records: probes, enablings with their parts, formats, aggregations, symbols, buffers.
+//! The description of a capture: probes, enablings with their parts, formats, aggregations, symbols, buffers.
 
 use crate::action::{Action, Function};
 use crate::bytes::ByteOrder;
@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Which DTrace wrote the buffers.
+/// The variant of DTrace that wrote the buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
     /// illumos, FreeBSD, Windows: records with a header of 12 bytes.
@@ -30,14 +30,14 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// The dialect of a name.
+    /// The dialect with this name.
     pub fn named(name: &str) -> Option<Dialect> {
         [Dialect::Classic, Dialect::ClassicV0, Dialect::Linux]
             .into_iter()
             .find(|dialect| dialect.name() == name)
     }
 
-    /// As options and descriptions write it.
+    /// The name in options and descriptions.
     pub fn name(self) -> &'static str {
         match self {
             Dialect::Classic => "classic",
@@ -46,7 +46,7 @@ impl Dialect {
         }
     }
 
-    /// Bytes before the data of a record.
+    /// Length of a record's header in bytes.
     pub fn header_bytes(self) -> u32 {
         match self {
             Dialect::Classic => 12,
@@ -59,43 +59,43 @@ impl Dialect {
 /// A probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Probe {
-    /// Its number.
+    /// The number of the probe.
     pub id: u32,
-    /// Who offers it.
+    /// The provider.
     pub provider: String,
-    /// Where it is.
+    /// The module that has the probe.
     pub module: String,
-    /// In which function.
+    /// The function that has the probe.
     pub function: String,
-    /// What it is called.
+    /// The name of the probe.
     pub name: String,
 }
 
 /// One part of a record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rec {
-    /// What it holds.
+    /// The action that wrote the part.
     pub action: Action,
-    /// The number of that in its dialect.
+    /// The number of the action in the dialect.
     pub code: u16,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u32,
-    /// From the start of the record.
+    /// Offset from the start of the record.
     pub offset: u32,
-    /// What the offset is a multiple of.
+    /// Alignment of the offset in bytes.
     pub alignment: u16,
-    /// Number of its format; 0 if it has none.
+    /// Number of the format; 0 if there is none.
     pub format: u16,
-    /// What the action needs.
+    /// Argument of the action.
     pub arg: u64,
-    /// Equal in neighbours of one statement.
+    /// Number of the statement; equal in adjacent parts of one statement.
     pub uarg: u64,
-    /// Whether the value is signed, where the capture says so.
+    /// Whether the value is signed, if the capture states it.
     pub signed: Option<bool>,
 }
 
 impl Rec {
-    /// Its bytes in a record; none if they are not there.
+    /// The bytes of the part in a record; empty if the record is too short.
     #[inline]
     pub fn of<'r>(&self, record: &'r [u8]) -> &'r [u8] {
         let start = self.offset as usize;
@@ -103,51 +103,51 @@ impl Rec {
     }
 }
 
-/// What one clause of a script records where one probe fires: what its EPID stands for (on Linux: its statement).
+/// The layout of the records of one clause for one probe, identified by its EPID (on Linux: its statement).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Enabling {
-    /// Its number.
+    /// The EPID, or the number of the statement.
     pub id: u32,
-    /// The probe; 0 where each sample says it.
+    /// The probe; 0 if each sample has its own.
     pub probe: u32,
     /// 1 for the clause that the library adds to report errors.
     pub uarg: u64,
-    /// Bytes of a record.
+    /// Size of a record in bytes.
     pub size: u32,
-    /// What the offset of a record is a multiple of.
+    /// Alignment of records in bytes.
     pub align: u32,
-    /// Its parts.
+    /// The parts of a record.
     pub recs: Vec<Rec>,
-    /// Which host recorded it, of a capture of several: 0 for the first.
+    /// In a capture of several hosts, the number of the host that recorded it; 0 is the first.
     pub host: u32,
 }
 
 /// An aggregation: one variable of one clause.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Aggregation {
-    /// Its number.
+    /// The number of the aggregation.
     pub id: u32,
-    /// The enabling.
+    /// The EPID of the enabling.
     pub epid: u32,
-    /// The variable.
+    /// The number of the variable.
     pub variable: u64,
-    /// The variable's name, where known.
+    /// The name of the variable, if known.
     pub name: Option<String>,
-    /// Bytes of a record.
+    /// Size of a record in bytes.
     pub size: u32,
-    /// What it does.
+    /// The aggregating function.
     pub function: Function,
-    /// Parameters of `lquantize()` and `llquantize()`, where the data has none.
+    /// Parameters of `lquantize()` and `llquantize()`, for data that does not contain them.
     pub param: u64,
     /// The members of the key.
     pub keys: Vec<Rec>,
-    /// Where the value stands.
+    /// The part with the value.
     pub value: Rec,
 }
 
 impl Aggregation {
-    /// An aggregation of its parts: the variable, the members of the key, the value. The variable and its name are for the caller
-    /// to add.
+    /// Makes an aggregation of its parts: the variable, the members of the key, the value. The caller adds the variable and
+    /// its name.
     pub(crate) fn of_parts(id: u32, epid: u32, size: u32, recs: &[Rec]) -> Result<Aggregation, String> {
         let [_, keys @ .., value] = recs else {
             return Err("its description has no variable or no value".to_owned());
@@ -161,7 +161,7 @@ impl Aggregation {
         Ok(Aggregation { id, epid, variable: 0, name: None, size, function, param, keys, value })
     }
 
-    /// Bytes of a record up to the end of the key.
+    /// Length of a record up to the end of the key, in bytes.
     pub fn key_end(&self) -> usize {
         self.keys
             .last()
@@ -169,29 +169,29 @@ impl Aggregation {
     }
 }
 
-/// What a CPU recorded.
+/// A buffer of a CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Buffer {
     /// The CPU.
     pub cpu: u32,
-    /// The file.
+    /// Name of the file.
     pub file: String,
-    /// The bytes.
+    /// The bytes of the buffer.
     pub bytes: Vec<u8>,
-    /// Records that were dropped.
+    /// Number of dropped records.
     pub drops: u64,
-    /// Errors.
+    /// Number of errors.
     pub errors: u64,
-    /// Where the oldest record stands, in a ring that wrapped.
+    /// Offset of the oldest record, in a ring that has wrapped.
     pub oldest: usize,
-    /// When the snapshot was taken.
+    /// Time of the snapshot.
     pub timestamp: u64,
-    /// Where zeros between records are no loss, in order: descriptions stood there, or the end of a ring.
+    /// Sorted ranges in which zeros between records are not a loss: places of descriptions, or the unused end of a ring.
     pub gaps: Vec<Range<usize>>,
 }
 
 impl Buffer {
-    /// The same records, the oldest at the beginning.
+    /// The same records, rotated so that the oldest one comes first.
     #[must_use]
     pub fn turned(&self) -> Buffer {
         let mut turned = Buffer { oldest: 0, ..self.clone() };
@@ -201,7 +201,7 @@ impl Buffer {
             return turned;
         }
         let older = self.bytes.len() - younger;
-        // A record that did not fit before the end of the ring left zeros there.
+        // If a record did not fit before the end of the ring, zeros are left there.
         let last = turned.bytes[..older].iter().rposition(|byte| *byte != 0);
         let end = last.map_or(0, |last| (last + 1).next_multiple_of(4).min(older));
         let moved = self.gaps.iter().flat_map(|gap| {
@@ -216,7 +216,7 @@ impl Buffer {
         turned
     }
 
-    /// This buffer and another of its CPU as one, each from its oldest record on.
+    /// Joins this buffer and a later one of the same CPU, each beginning with its oldest record.
     #[must_use]
     pub(crate) fn then(self, next: &Buffer) -> Buffer {
         let Buffer { bytes, gaps, .. } = next.turned();
@@ -225,7 +225,7 @@ impl Buffer {
         let start = joined.bytes.len().next_multiple_of(BUFFER_ALIGN);
         joined.bytes.resize(start, 0);
         joined.bytes.extend_from_slice(&bytes);
-        // Zeros after the last record are no loss, wherever they are now.
+        // Zeros after the last record are not a loss, wherever they are now.
         joined.gaps.push(last.next_multiple_of(4).min(start)..start);
         joined.gaps.extend(gaps.into_iter().map(|gap| gap.start + start..gap.end + start));
         joined.gaps = in_order(joined.gaps);
@@ -235,10 +235,10 @@ impl Buffer {
     }
 }
 
-/// Buffers follow one another at multiples of this.
+/// Alignment in bytes of joined buffers.
 pub(crate) const BUFFER_ALIGN: usize = 8;
 
-/// Gaps in order, those that touch as one, and none that is empty.
+/// Sorts gaps, merges those that touch, and removes empty ones.
 pub(crate) fn in_order(mut gaps: Vec<Range<usize>>) -> Vec<Range<usize>> {
     gaps.retain(|gap| gap.start < gap.end);
     gaps.sort_unstable_by_key(|gap| (gap.start, gap.end));
@@ -252,16 +252,16 @@ pub(crate) fn in_order(mut gaps: Vec<Range<usize>>) -> Vec<Range<usize>> {
     joined
 }
 
-/// Something of a Linux capture, in order of arrival.
+/// An item of a Linux capture, in order of arrival.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A sample of a perf ring.
     Sample {
         /// The CPU.
         cpu: u32,
-        /// Where it stands in the file: its line, or its frame.
+        /// Position in the file: the line, or the offset of the frame.
         offset: u64,
-        /// The sample.
+        /// The bytes of the sample.
         bytes: Box<[u8]>,
     },
     /// The state of an aggregation on a CPU.
@@ -270,9 +270,9 @@ pub enum Event {
         cpu: u32,
         /// Position of the aggregation.
         aggregation: usize,
-        /// Its key.
+        /// The bytes of the key.
         key: Box<[u8]>,
-        /// Its value.
+        /// The bytes of the value.
         data: Box<[u8]>,
     },
 }
@@ -286,7 +286,7 @@ impl Event {
     }
 }
 
-/// Counts that the kernel keeps beside buffers.
+/// Counts that the kernel keeps in addition to buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(default)]
 #[allow(missing_docs, reason = "the names are the kernel's")]
@@ -301,18 +301,18 @@ pub struct Status {
     pub dblerrors: u64,
 }
 
-/// All that was captured: descriptions and buffers.
+/// A capture: descriptions and buffers.
 #[derive(Clone, Debug, Default)]
 pub struct Capture {
-    /// What it is called.
+    /// The name of the capture.
     pub name: String,
-    /// The machine that was recorded, where the capture says it; of several, all names.
+    /// The name of the recorded machine, if the capture has it; for several machines, all names.
     pub machine: Option<String>,
-    /// Which DTrace wrote it.
+    /// The variant of DTrace that wrote it.
     pub dialect: Dialect,
     /// The traced host's byte order.
     pub order: ByteOrder,
-    /// Bytes of a pointer on the traced host.
+    /// Size of a pointer on the traced host in bytes.
     pub pointer_bytes: u32,
     /// The consumer's options.
     pub settings: Settings,
@@ -320,15 +320,15 @@ pub struct Capture {
     pub probes: FxHashMap<u32, Probe>,
     /// Enablings, by ascending number.
     pub enablings: Vec<Enabling>,
-    /// Position of each enabling.
+    /// Position of each enabling, by EPID.
     pub by_epid: FxHashMap<u32, u32>,
     /// Formats; the first has the number 1.
     pub formats: Vec<Arc<[u8]>>,
     /// Aggregations.
     pub aggregations: Vec<Aggregation>,
-    /// Position of each aggregation.
+    /// Position of each aggregation, by number.
     pub by_aggregation: FxHashMap<u32, u32>,
-    /// What addresses mean.
+    /// Symbols of addresses.
     pub symbols: Symbols,
     /// Types for `print()`.
     pub types: Types,
@@ -336,43 +336,43 @@ pub struct Capture {
     pub zone: Zone,
     /// The locale of its consumer.
     pub locale: Locale,
-    /// What it calls services and hosts.
+    /// The host's names for services and network addresses.
     pub names: Names,
-    /// Further hosts, where text of theirs depends on something else; the first of them has the number 1.
+    /// Further hosts whose names or options differ; the first of them has the number 1.
     pub hosts: Vec<Host>,
     /// Number of the first of the consumer's own actions.
     pub library_base: u64,
-    /// Buffers by ascending CPU.
+    /// Buffers, by ascending CPU.
     pub buffers: Vec<Buffer>,
     /// Buffers of aggregations.
     pub states: Vec<Buffer>,
     /// Samples and states of a Linux capture.
     pub events: Vec<Event>,
-    /// The CPU that ran `BEGIN`, if tracing has just begun.
+    /// The CPU that ran `BEGIN`, if tracing began with this capture.
     pub began_on: Option<u32>,
     /// The CPU that ran `END`.
     pub ended_on: Option<u32>,
-    /// True if tracing has stopped.
+    /// Whether tracing has stopped.
     pub is_stopped: bool,
     /// Counts of drops.
     pub status: Status,
-    /// What else was lost, in a capture that was made of a damaged one.
+    /// Other losses, in a capture made of a damaged one.
     pub lost: Vec<Lost>,
-    /// The text that the descriptions were read from.
+    /// The text from which the descriptions were read.
     pub origin: Origin,
-    /// Further files of the folder, by their names.
+    /// Further files of the folder, by name.
     pub beside: Vec<(String, Vec<u8>)>,
-    /// What was odd in the descriptions.
+    /// Findings from reading the descriptions.
     pub findings: Vec<Finding>,
-    /// The files and folders that it was read from: they stay inputs as long as it is there.
+    /// The files and folders from which it was read, which stay registered as inputs while the capture exists.
     pub inputs: Vec<Source>,
 }
 
 impl Capture {
-    /// The enabling of a number, and its position.
+    /// The enabling with this EPID, and its position.
     #[inline]
     pub fn enabling(&self, epid: u32) -> Option<(u32, &Enabling)> {
-        // Numbers are dense from 1, so the position is usually known without looking.
+        // Numbers are usually dense from 1, so a guess mostly saves the lookup.
         let guess = epid.wrapping_sub(1);
         if let Some(enabling) = self.enablings.get(guess as usize)
             && enabling.id == epid
@@ -383,12 +383,12 @@ impl Capture {
         Some((position, self.enablings.get(position as usize)?))
     }
 
-    /// The text of a format.
+    /// The text of the format with this number.
     pub fn format(&self, number: u16) -> Option<&Arc<[u8]>> {
         self.formats.get(usize::from(number).checked_sub(1)?)
     }
 
-    /// The position of the aggregation with a number.
+    /// The position of the aggregation with this number.
     pub fn aggregation(&self, id: u32) -> Option<usize> {
         let guess = (id as usize).wrapping_sub(1);
         if self.aggregations.get(guess).is_some_and(|aggregation| aggregation.id == id) {
@@ -397,7 +397,7 @@ impl Capture {
         self.by_aggregation.get(&id).map(|position| *position as usize)
     }
 
-    /// Adds an aggregation, or replaces the one that has its number.
+    /// Adds an aggregation, or replaces the one with the same number.
     pub(crate) fn add_aggregation(&mut self, aggregation: Aggregation) {
         match self.aggregation(aggregation.id) {
             Some(position) => self.aggregations[position] = aggregation,
@@ -409,7 +409,7 @@ impl Capture {
         }
     }
 
-    /// Adds an enabling, or replaces the one that has its number.
+    /// Adds an enabling, or replaces the one with the same number.
     pub(crate) fn add_enabling(&mut self, enabling: Enabling) {
         match self.by_epid.get(&enabling.id) {
             Some(position) => self.enablings[*position as usize] = enabling,
@@ -421,7 +421,7 @@ impl Capture {
         }
     }
 
-    /// Sorts what has to be sorted, once all is there.
+    /// Sorts the lists and rebuilds the indexes, once everything has been added.
     pub(crate) fn index(&mut self) {
         self.enablings.sort_by_key(|enabling| enabling.id);
         self.by_epid =

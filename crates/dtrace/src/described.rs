@@ -1,4 +1,4 @@
-//! Descriptions as metadata records: what a buffer carries of itself, here and in streams.
+//! Descriptions as metadata records, which buffers and streams carry.
 //!
 //! SPEC: dtrace.md#metadata-in-the-buffer
 
@@ -23,57 +23,57 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Names of the consumer's own actions, which have other numbers in each kernel: their number here, and there.
+/// Names of the consumer's own actions, which have different numbers in each kernel: their number here, and the name's number.
 const ROUTINES: [(u64, u64); 6] = [(1, 15), (2, 17), (3, 16), (4, 18), (5, 21), (6, 28)];
 
-/// Number of the first of them in captures that name them.
+/// Number of the first of these actions in captures that name them.
 pub(crate) const LIBRARY_BASE: u64 = 54;
 
-/// Dialects of formats: as the kernel keeps them, as scripts write them.
+/// Dialects of formats: as the kernel stores them, and as scripts write them.
 const KEPT: u64 = 1;
 const WRITTEN: u64 = 2;
 
-/// What records say of the session.
+/// Settings with facts about the session.
 const BEGAN: &str = "session.began-cpu";
 const ENDED: &str = "session.ended-cpu";
 const STOPPED: &str = "session.stopped";
 pub(crate) const DIALECT: &str = "session.dialect";
 
-/// The locale as JSON, as in `meta.json`.
+/// The setting with the locale as JSON, as in `meta.json`.
 const LOCALE: &str = "session.locale";
 
-/// What the settings begin with that name a service, whose port follows, or a host, whose address follows.
+/// Prefixes of the settings that name a service (a port follows) or a host (an address follows).
 const SERVICE: &str = "session.service.";
 const HOST: &str = "session.host.";
 
-/// What the settings begin with that say where zeros in a buffer are no loss: the number of its stream follows, and the value is
-/// an offset and a length each, with blanks.
+/// Prefix of the settings for ranges in which zeros in a buffer are not a loss. The number of the buffer's stream follows;
+/// the value is a list of offsets and lengths, separated by blanks.
 const GAPS: &str = "session.gaps.";
 
-/// What the settings begin with that say what stands beside a buffer, of records and of aggregations: the number of its stream
-/// follows, and the value is errors and time with a blank.
+/// Prefixes of the settings with further facts about a buffer of records or of aggregations. The number of the buffer's
+/// stream follows; the value is the number of errors and the time, separated by a blank.
 const BUFFER: &str = "session.buffer.";
 const STATES: &str = "session.aggregation-buffer.";
 
-/// What a stream says of each attachment.
+/// The setting that lists an attachment.
 pub(crate) const ATTACHED: &str = "quipu.attached";
 
-/// Makes a capture of records.
+/// Makes a capture from metadata records.
 #[derive(Debug)]
 pub(crate) struct Describer {
     pub(crate) capture: Capture,
     symbols: Vec<Symbol>,
     types: type_records::Known,
     modules: FxHashMap<u32, String>,
-    /// CPUs of streams.
+    /// CPUs of streams, by stream number.
     pub(crate) cpus: FxHashMap<u32, u32>,
-    /// What stands beside buffers: whether of aggregations, the number of the stream, errors, the time.
+    /// Further facts about buffers: whether of aggregations, the number of the stream, errors, the time.
     pub(crate) counts: Vec<(bool, u32, u64, u64)>,
-    /// Where zeros in the buffers of streams are no loss: offsets and lengths.
+    /// Ranges in which zeros in the buffers of streams are not a loss: offsets and lengths, by stream number.
     pub(crate) gaps: FxHashMap<u32, Vec<(u64, u64)>>,
-    /// Further hosts, by their numbers.
+    /// Further hosts, by number.
     hosts: BTreeMap<u32, host::Described>,
-    /// How many settings are of hosts beyond those that a capture may have.
+    /// Number of settings for hosts above the limit.
     n_beyond: usize,
 }
 
@@ -99,10 +99,10 @@ impl Describer {
         }
     }
 
-    /// Takes a record in; one of a number that is known already must say the same.
+    /// Takes a record. A record with a known number has to be equal to the first.
     ///
     /// # Errors
-    /// `Malformed` for what cannot be.
+    /// `Malformed` for invalid descriptions.
     pub(crate) fn take(&mut self, record: &Record) -> Result<()> {
         let capture = &mut self.capture;
         match record {
@@ -227,24 +227,24 @@ impl Describer {
                     return self.hosts.entry(number).or_default().take(name, value);
                 }
                 let Capture { locale, names, settings, .. } = &mut self.capture;
-                // Of the consumer's options, text depends on few.
+                // Text depends on few of the consumer's options.
                 take_words(locale, names, settings, name, value)?;
             }
         }
         Ok(())
     }
 
-    /// True if anything of DTrace is described.
+    /// Whether the records describe anything of DTrace.
     pub(crate) fn describes_dtrace(&self) -> bool {
         !(self.capture.enablings.is_empty()
             && self.capture.aggregations.is_empty()
             && self.capture.probes.is_empty())
     }
 
-    /// The capture, whose buffers the caller adds.
+    /// The capture; the caller adds its buffers.
     pub(crate) fn finish(self) -> Capture {
         let Describer { mut capture, mut symbols, .. } = self;
-        // A buffer may say again what it said.
+        // A buffer may repeat its descriptions.
         symbols.sort_by(|a, b| {
             (a.lo, a.hi, a.user, &a.object, &a.name).cmp(&(b.lo, b.hi, b.user, &b.object, &b.name))
         });
@@ -262,10 +262,10 @@ impl Describer {
     }
 }
 
-/// Takes a setting of the consumer on a host, or of what text takes from that; says why an option is not set.
+/// Takes a setting about the consumer's options or the locale and names of a host; returns the reason if an option is refused.
 ///
 /// # Errors
-/// `Malformed` or `Limit` for what cannot be; it is not used.
+/// `Malformed` or `Limit` for invalid settings, which are ignored.
 pub(crate) fn take_words(
     locale: &mut Locale,
     names: &mut Names,
@@ -295,7 +295,7 @@ pub(crate) fn take_words(
     Ok(settings.set(name, &value).err())
 }
 
-/// The settings that say what text takes from a host, its zone aside: names and values.
+/// The settings of a host that text depends on, except its zone: names and values.
 pub(crate) fn words(locale: &Locale, names: &Names, settings: &Settings) -> Vec<(String, Value)> {
     let option = |(name, value): (&str, Option<u32>)| {
         (name.to_owned(), value.map_or(Value::Bool(true), |value| Value::Uint(value.into())))
@@ -311,16 +311,16 @@ pub(crate) fn words(locale: &Locale, names: &Names, settings: &Settings) -> Vec<
     all
 }
 
-/// What is added to numbers of enablings: those of statements of Linux begin with 0, and those of records with 1.
+/// Offset added to enabling numbers: Linux statements are numbered from 0, records from 1.
 pub(crate) fn first_id(dialect: Dialect) -> u32 {
     u32::from(dialect == Dialect::Linux)
 }
 
-/// Whether a value is signed, as the ninth number of a part says it where that is known.
+/// Signedness of a value: the ninth number of a part, if known.
 const SIGNED: i128 = 1;
 const UNSIGNED: i128 = 2;
 
-/// A part: action, size, offset, alignment, format, argument, statement, name of a routine, and a sign where it is known.
+/// Reads a part: action, size, offset, alignment, format, argument, statement, name of a routine, and the sign if it is known.
 fn rec(part: &[i128], dialect: Dialect) -> Result<Rec> {
     let wrong = || Error::malformed("a part of a description is out of range");
     let number = |at: usize| part.get(at).copied().unwrap_or(0);
@@ -361,12 +361,12 @@ fn aggregation(described: &wire::KernelAggregation, dialect: Dialect) -> Result<
     Ok(Aggregation { variable: variable as u64, name: name.clone(), ..parts })
 }
 
-/// The records that say what a capture says, in an order in which nothing is used before it is described.
+/// The metadata records of a capture, in an order in which everything is described before it is used.
 pub(crate) fn records(capture: &Capture, producer: wire::Producer) -> Vec<Record> {
     records_beside(capture, producer, &capture.buffers, &capture.states)
 }
 
-/// The same beside some of the buffers.
+/// The same, for some of the buffers.
 pub(crate) fn records_beside(
     capture: &Capture,
     producer: wire::Producer,
@@ -397,7 +397,7 @@ pub(crate) fn records_beside(
         |name: String, value: &str| wire::Setting { name, value: Value::Text(value.to_owned()) }.into();
     let beside = |prefix: &str, (number, buffer): (&u32, &Buffer)| {
         let Buffer { errors, timestamp, .. } = buffer;
-        // An empty buffer has no frame that says that it was there.
+        // An empty buffer has no frame, so a setting states its existence.
         let is_told = *errors > 0 || *timestamp > 0 || buffer.bytes.is_empty();
         let value = Value::Text(format!("{errors} {timestamp}"));
         is_told.then(|| wire::Setting { name: format!("{prefix}{number}"), value }.into())
@@ -433,9 +433,9 @@ pub(crate) fn records_beside(
         all.push(wire::Enabling { id, probe, uarg: Some(uarg), size, actions }.into());
     }
     for described in &capture.aggregations {
-        // The variable comes first in each record.
+        // The variable is the first field of each record.
         let first = vec![1, 8, 8, 8, 0, 0, 0, 0];
-        // On Linux, parameters stand beside the parts.
+        // On Linux, parameters are stored outside the parts.
         let mut value = described.value.clone();
         if described.param != 0 {
             value.arg = described.param;
@@ -452,7 +452,7 @@ pub(crate) fn records_beside(
     all
 }
 
-/// Where zeros in the buffers of each stream are no loss, one after the other as it has them.
+/// Ranges in which zeros in the buffers of each stream are not a loss, with offsets in the concatenated buffers.
 fn gaps(numbers: &[u32], buffers: &[Buffer]) -> BTreeMap<u32, String> {
     let (mut all, mut starts) = (BTreeMap::new(), FxHashMap::default());
     for (number, buffer) in numbers.iter().zip(buffers) {
@@ -461,7 +461,7 @@ fn gaps(numbers: &[u32], buffers: &[Buffer]) -> BTreeMap<u32, String> {
         for gap in &turned.gaps {
             let told: &mut String = all.entry(*number).or_default();
             let blank = if told.is_empty() { "" } else { " " };
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             let _ = write!(told, "{blank}{} {}", gap.start + *start, gap.len());
         }
         *start += buffer.bytes.len();
@@ -469,7 +469,7 @@ fn gaps(numbers: &[u32], buffers: &[Buffer]) -> BTreeMap<u32, String> {
     all
 }
 
-/// Numbers of statements: pointers of the consumer's process mean nothing elsewhere.
+/// Numbers of statements, which replace pointers of the consumer's process.
 #[derive(Default)]
 struct Statements(FxHashMap<u64, i128>);
 
@@ -485,7 +485,7 @@ fn part(capture: &Capture, rec: &Rec, statements: &mut Statements) -> Vec<i128> 
     let routine = number.and_then(|number| ROUTINES.iter().find(|(_, other)| *other == number));
     let arg = match (routine, rec.action) {
         (Some(_), _) => 0,
-        // What has no name keeps its distance from those that have.
+        // Actions without a name keep their distance from the named ones.
         (None, Action::Library) => {
             rec.arg.wrapping_sub(capture.library_base).wrapping_add(LIBRARY_BASE).into()
         }

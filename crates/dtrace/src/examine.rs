@@ -1,4 +1,4 @@
-//! What is wrong with the buffers of a capture: found once, when it is loaded, so that every verb says the same.
+//! Finds faults in the buffers of a capture once, when it is loaded, so that all verbs report the same.
 
 use crate::aggregate::Records;
 use crate::buffer::Cursor;
@@ -14,13 +14,13 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Buffers or samples that cannot be read on, and are reported one by one.
+/// Maximum number of faults of buffers or samples that are reported one by one.
 pub(crate) const MAX_FAULTS: u64 = 100;
 
-/// The largest alignment of a record whose enabling does not ask for more.
+/// Alignment of records whose enablings do not need a larger one, in bytes.
 const ALIGNMENT: u32 = 8;
 
-/// Adds what is wrong to the findings of a capture: drops, then what ends a buffer.
+/// Adds findings to a capture: drops, then faults of its buffers.
 pub(crate) fn all(capture: &mut Capture, file: &str) {
     let place = || Place { file: Some(file.to_owned()), ..Place::default() };
     let mut findings: Vec<Finding> = Vec::new();
@@ -28,7 +28,7 @@ pub(crate) fn all(capture: &mut Capture, file: &str) {
         let loss = Loss { records: Amount::known(Some(drop.n)), ..Loss::from(place()) };
         findings.push(rules::DROPS.broken(place(), drop.message).losing(loss).stated());
     }
-    // Losses beyond these are one, which stands first: of each rule, the first findings are shown.
+    // Further losses are summed up in one finding, which comes first, because only the first findings of each rule are printed.
     let (shown, more) = capture.lost.split_at(capture.lost.len().min(MAX_FAULTS as usize));
     if !more.is_empty() {
         let records = more.iter().map(|lost| Amount::known(lost.records)).reduce(Amount::plus);
@@ -55,14 +55,14 @@ pub(crate) fn all(capture: &mut Capture, file: &str) {
     }
     findings.extend(hosts(capture, file));
     findings.extend(unprintable(capture, file));
-    // Their values are shown to a depth.
+    // Values of these types are printed to a limited depth.
     let endless = capture.types.endless().into_iter().take(MAX_FAULTS as usize);
     let message = |of: &Type| format!("the type `{}` ({}) contains itself", of.name, of.id);
     findings.extend(endless.map(|of| rules::FORMAT.broken(place(), message(of))));
     capture.findings.append(&mut findings);
 }
 
-/// Options of hosts that cannot be those of each.
+/// Reports options of hosts that cannot apply to each of them.
 fn hosts(capture: &Capture, file: &str) -> Option<Finding> {
     let has_aggregations = !capture.aggregations.is_empty();
     let others =
@@ -79,7 +79,7 @@ fn hosts(capture: &Capture, file: &str) -> Option<Finding> {
     (!others.is_empty()).then(|| rules::HOSTS.broken(place, message))
 }
 
-/// Enablings whose records cannot be printed as they are described: all of them are tried once, with nothing but zeros.
+/// Reports enablings whose records cannot be printed as described: tries each once, with a record of zeros.
 fn unprintable(capture: &mut Capture, file: &str) -> Vec<Finding> {
     let shared = Arc::new(std::mem::take(capture));
     let mut findings = Vec::new();
@@ -97,7 +97,7 @@ fn unprintable(capture: &mut Capture, file: &str) -> Vec<Finding> {
     findings
 }
 
-/// Gives why buffers of aggregations, then those of records, cannot be read to their ends.
+/// Reports the reasons why buffers of aggregations, then those of records, cannot be read to their ends.
 fn faults(capture: &Capture, found: &mut dyn FnMut(Error)) {
     for buffer in &capture.states {
         let mut records = Records::new(capture, buffer);
@@ -113,7 +113,7 @@ fn faults(capture: &Capture, found: &mut dyn FnMut(Error)) {
         }
     }
     if capture.dialect == Dialect::Linux {
-        // Samples have no buffers of their own; they are independent of any order that a walk could refuse.
+        // Samples have no buffers of their own, and a walk accepts any order of them.
         let Ok(mut walk) = Walk::new(capture) else { return };
         while let Some(step) = walk.next_step(capture) {
             if let Step::Fault(error) = step {
@@ -137,7 +137,7 @@ fn faults(capture: &Capture, found: &mut dyn FnMut(Error)) {
     }
 }
 
-/// The longest part of a range in which zeros are a loss.
+/// The longest part of a range outside known gaps.
 fn longest_gap(range: Range<usize>, known: &[Range<usize>]) -> Option<Range<usize>> {
     let first = known.partition_point(|one| one.end <= range.start);
     let within = known[first..].iter().take_while(|one| one.start < range.end);
@@ -146,14 +146,14 @@ fn longest_gap(range: Range<usize>, known: &[Range<usize>]) -> Option<Range<usiz
     starts.zip(ends).map(|(start, end)| start..end.max(start)).max_by_key(Range::len)
 }
 
-/// Words of zeros before a record that alignment does not explain. Those at the end of a buffer, and before the oldest record of
-/// a ring, are what the kernel has cleared.
+/// Reports words of zeros before records that alignment does not explain. Zeros at the end of a buffer, and before the
+/// oldest record of a ring, were cleared by the kernel and are not reported.
 fn cleared(capture: &Capture) -> Vec<Finding> {
     let mut gaps = Gaps::default();
     for buffer in &capture.buffers {
         each_cleared(capture, buffer, &mut |gap, _| gaps.add(buffer, gap));
     }
-    // Buffers of aggregations are no rings.
+    // Buffers of aggregations are not rings.
     for buffer in &capture.states {
         let (mut records, mut end) = (Records::new(capture, buffer), 0);
         while let Ok(Some((_, record))) = records.next_record() {
@@ -166,11 +166,11 @@ fn cleared(capture: &Capture) -> Vec<Finding> {
     gaps.finish()
 }
 
-/// Gives each such place of a buffer of records, and the offset of the record after it.
+/// Calls `found` with each such range in a buffer of records, and the offset of the record after it.
 pub(crate) fn each_cleared(capture: &Capture, buffer: &Buffer, found: &mut dyn FnMut(Range<usize>, usize)) {
     let (mut cursor, mut end) = (Cursor::new(buffer), buffer.oldest);
     while let Ok(Some(record)) = cursor.next_record(capture, buffer) {
-        // The younger part of a ring begins at 0.
+        // The newer part of a ring begins at 0.
         let start = if record.offset < end { 0 } else { end };
         end = cursor.offset();
         if let Some(gap) = cleared_before(buffer, start..record.offset, record.enabling.align) {
@@ -179,18 +179,18 @@ pub(crate) fn each_cleared(capture: &Capture, buffer: &Buffer, found: &mut dyn F
     }
 }
 
-/// The zeros before a record of this alignment that it does not explain, if there are any.
+/// The zeros before a record that its alignment does not explain, if there are any.
 fn cleared_before(buffer: &Buffer, range: Range<usize>, align: u32) -> Option<Range<usize>> {
     longest_gap(range, &buffer.gaps).filter(|gap| gap.len() as u64 >= u64::from(align.max(ALIGNMENT)))
 }
 
-/// Gaps between records: the first ones by themselves, the others together.
+/// Gaps between records: the first ones separately, the others as a sum.
 #[derive(Default)]
 struct Gaps {
     findings: Vec<Finding>,
     n_more: u64,
     n_bytes: u64,
-    /// Where the first of the others is.
+    /// Place of the first of the others.
     first: Option<Place>,
 }
 
@@ -210,7 +210,7 @@ impl Gaps {
     }
 
     fn finish(mut self) -> Vec<Finding> {
-        // It stands first: of each rule, the first findings are shown.
+        // This finding comes first, because only the first findings of each rule are printed.
         if let Some(first) = self.first {
             let Gaps { n_more, n_bytes, .. } = self;
             let message = format!(

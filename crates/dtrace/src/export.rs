@@ -1,4 +1,4 @@
-//! Captures as the folders that they came from: `meta.json` with a file for each buffer, or `raw.jsonl` with the options.
+//! Writes captures as the folders from which they came: `meta.json` with a file per buffer, or `raw.jsonl` with the options.
 //!
 //! SPEC: dtrace.md#captures
 
@@ -19,10 +19,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// A file of a capture: its name and its bytes.
+/// A file of a capture: name and bytes.
 pub type File = (String, Vec<u8>);
 
-/// The files of a capture: those that it was read from, byte for byte, where they say what it says; and further files of its
+/// The files of a capture: those from which it was read, byte for byte, if they still describe it; and further files of its
 /// folder.
 pub fn files(capture: &Capture) -> Vec<File> {
     let known = capture.origin.files(capture);
@@ -38,7 +38,7 @@ pub fn files(capture: &Capture) -> Vec<File> {
     files
 }
 
-/// The options of a consumer as a list: `quiet,aggsortkeypos=1`.
+/// The options of a consumer as a list, for example `quiet,aggsortkeypos=1`.
 pub(crate) fn options(settings: &Settings, separator: &str, before: &str) -> String {
     let option = |(name, value): (&str, Option<u32>)| match value {
         None => format!("{before}{name}"),
@@ -47,7 +47,7 @@ pub(crate) fn options(settings: &Settings, separator: &str, before: &str) -> Str
     settings.list().into_iter().map(option).collect::<Vec<_>>().join(separator)
 }
 
-/// A part of a record.
+/// A part of a record, as serialized.
 #[derive(Serialize)]
 struct Part {
     action: u16,
@@ -63,7 +63,7 @@ struct Part {
     signed: Option<bool>,
 }
 
-/// How a part is printed: the number of a format in `meta.json`, its text in `raw.jsonl`.
+/// The format of a part: a number in `meta.json`, a text in `raw.jsonl`.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum PartFormat {
@@ -85,7 +85,7 @@ impl Part {
         }
     }
 
-    /// A number that each record of an aggregation begins with.
+    /// A number at the beginning of each record of an aggregation.
     fn number(action: u16, bytes: u16, offset: u32, arg: u64) -> Part {
         Part {
             action,
@@ -99,11 +99,11 @@ impl Part {
         }
     }
 
-    /// The part as `raw.jsonl` of a capture has it.
+    /// The part in the form of `raw.jsonl`.
     fn of_line(capture: &Capture, rec: &Rec) -> Part {
         let format = capture.format(rec.format);
         let arg = match rec.action {
-            // Numbers of actions depend on the kernel.
+            // Action numbers depend on the kernel.
             Action::Library => rec.arg.wrapping_sub(capture.library_base).wrapping_add(linux::LIBRARY_BASE),
             Action::Exit => 0,
             _ => rec.arg,
@@ -113,7 +113,7 @@ impl Part {
     }
 }
 
-/// `meta.json`.
+/// The contents of `meta.json`.
 #[derive(Serialize)]
 struct Meta<'a> {
     name: &'a str,
@@ -185,17 +185,17 @@ struct MetaBuffer {
     drops: u64,
     errors: u64,
     timestamp: u64,
-    /// Offset and length of each.
+    /// Offset and length of each gap.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     gaps: Vec<[usize; 2]>,
 }
 
-/// The text of a structure; serializing numbers and texts does not fail.
+/// Serializes a structure. Numbers and texts always succeed.
 fn text_of(of: &impl Serialize) -> String {
     serde_json::to_string(of).unwrap_or_default()
 }
 
-/// `meta.json`, and a file for each buffer.
+/// Makes `meta.json`, and a file for each buffer.
 fn buffers(capture: &Capture) -> Vec<File> {
     let cpu = |cpu: Option<u32>| cpu.map_or(-1, i64::from);
     let mut probes: Vec<_> = capture.probes.values().collect();
@@ -309,13 +309,13 @@ struct LineAggregation<'a> {
     data: [Part; 2],
 }
 
-/// `raw.jsonl`, and `opts`.
+/// Makes `raw.jsonl`, and `opts`.
 fn lines(capture: &Capture) -> Vec<File> {
     let mut text = String::new();
-    // The kind comes first, by which these files are recognised.
+    // The kind comes first, because these files are recognised by it.
     let mut line = |kind: &str, rest: String| {
         let comma = if rest == "{}" { "" } else { "," };
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "{{\"t\":\"{kind}\"{comma}{}", rest.get(1..).unwrap_or_default());
     };
     let mut probes: Vec<_> = capture.probes.values().collect();

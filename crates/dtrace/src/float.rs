@@ -2,7 +2,7 @@
 
 pub use quipu_stream::float::digits;
 
-/// The number in 4, 8 or 16 bytes of little-endian order; the last are the 80-bit numbers of x86, which lose their last digits.
+/// Reads 4, 8 or 16 little-endian bytes; 16 bytes are an 80-bit number of x86, which loses its last digits.
 pub fn of_bytes(bytes: &[u8]) -> Option<f64> {
     match bytes.len() {
         4 => Some(f64::from(f32::from_le_bytes(bytes.try_into().ok()?))),
@@ -16,7 +16,7 @@ pub fn of_bytes(bytes: &[u8]) -> Option<f64> {
                 0x7fff if mantissa << 1 == 0 => sign * f64::INFINITY,
                 0x7fff => f64::NAN,
                 _ => {
-                    // In two steps, because the power alone may be too small where the number is not.
+                    // In two steps, because the power alone may underflow even if the result does not.
                     let power = exponent - 16_383 - 63;
                     let half = power / 2;
                     sign * (mantissa as f64) * 2f64.powi(half) * 2f64.powi(power - half)

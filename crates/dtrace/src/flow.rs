@@ -1,11 +1,11 @@
-//! Flow indent: entries and returns of functions, indented.
+//! Flow indent: prints entries and returns of functions with indentation.
 //!
 //! SPEC: dtrace.md#flow-indent
 
 use crate::describe::Probe;
 use crate::put;
 
-/// What a firing is to the flow.
+/// The kind of a firing for the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Entry,
@@ -13,19 +13,19 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// How deep the flow is.
+/// The state of the flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flow {
     indent: usize,
-    /// The probe and the enabling of the record before.
+    /// The probe and the enabling of the previous record.
     last: Option<(u32, u32)>,
 }
 
-/// Calls are never shown deeper.
+/// Maximum indentation in columns.
 const MAX_INDENT: usize = 4096;
 
 impl Flow {
-    /// Prints what stands before the values of a firing. `this` and `next` are probes with their enablings.
+    /// Prints the columns before the values of a firing. `this` and `next` are probes with their enablings.
     pub(crate) fn prefix(
         &mut self,
         cpu: u32,
@@ -37,7 +37,7 @@ impl Flow {
         let is_another =
             |other: Option<(u32, u32)>| other.is_some_and(|other| other.0 == this.0 && other.1 != this.1);
         let kind = match probe.name.as_str() {
-            // A second clause of a probe is no second call.
+            // A second clause of a probe is not a second call.
             "entry" if !is_another(self.last) => Kind::Entry,
             name if name.ends_with("-entry") && !is_another(self.last) => Kind::Entry,
             "return" if !is_another(next) => Kind::Return,
@@ -72,12 +72,12 @@ impl Flow {
         }
     }
 
-    /// Remembers a firing whose prefix is not printed.
+    /// Notes a firing without printing its prefix.
     pub(crate) fn pass(&mut self, this: (u32, u32)) {
         self.last = Some(this);
     }
 
-    /// Begins with another CPU.
+    /// Resets the flow for another CPU.
     pub(crate) fn reset(&mut self) {
         *self = Flow::default();
     }

@@ -1,23 +1,23 @@
-//! Format strings: the script's, and those that the kernel keeps with sizes written into them.
+//! Format strings: those of scripts, and those that the kernel stores with sizes inserted.
 //!
 //! SPEC: dtrace.md#format-strings
 
 use quipu_model::{Error, Result};
 use std::sync::Arc;
 
-/// A format, taken apart once.
+/// A parsed format.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Format {
-    /// Its pieces.
+    /// The pieces in order.
     pub pieces: Vec<Piece>,
-    /// Arguments that it takes from records; values of aggregations are no arguments.
+    /// Number of arguments that it takes from records, without values of aggregations.
     pub n_args: usize,
 }
 
 /// A piece of a format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// Text to be printed as it is.
+    /// Literal text.
     Text(Arc<[u8]>),
     /// A conversion.
     Conversion(Conversion),
@@ -26,19 +26,19 @@ pub enum Piece {
 /// A width or precision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Amount {
-    /// There is none.
+    /// None given.
     #[default]
     None,
-    /// It stands in the format.
+    /// A number in the format.
     Is(u16),
-    /// It is an argument.
+    /// An argument (`*`).
     Argument,
 }
 
-/// What stands before the letter to say how large the argument is.
+/// The length modifier, which states the size of the argument.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Length {
-    /// Nothing.
+    /// No modifier.
     #[default]
     None,
     /// `hh`.
@@ -64,23 +64,23 @@ pub struct Conversion {
     pub is_left: bool,
     pub has_plus: bool,
     pub has_blank: bool,
-    /// True if the locale may group the digits.
+    /// Whether the locale may group the digits (`'`).
     pub has_groups: bool,
-    /// True if it takes the value of an aggregation.
+    /// Whether it takes the value of an aggregation (`@`).
     pub is_value: bool,
 }
 
-/// Widths and precisions are never larger.
+/// Maximum width and precision.
 pub const MAX_WIDTH: u16 = 4096;
 
-/// A format of more bytes is refused.
+/// Maximum length of a format in bytes.
 const MAX_FORMAT_BYTES: usize = 1 << 16;
 
 impl Format {
-    /// Takes a format apart. `pointer_bytes` are those of the traced host: twice as many digits are meant by `%?`.
+    /// Parses a format. `pointer_bytes` is the pointer size of the traced host; `%?` has a width of two digits per byte.
     ///
     /// # Errors
-    /// `Malformed` for a conversion that DTrace does not have.
+    /// `Malformed` for a conversion that DTrace does not have; `Limit` for a format that is too long.
     pub fn parse(text: &[u8], pointer_bytes: u32) -> Result<Format> {
         if text.len() > MAX_FORMAT_BYTES {
             return Err(Error::limit("bytes of a format", text.len() as u64, MAX_FORMAT_BYTES as u64));
@@ -116,13 +116,13 @@ impl Format {
         Ok(format)
     }
 
-    /// True if nothing of it is a conversion.
+    /// Whether the format has no conversions.
     pub fn is_text(&self) -> bool {
         self.pieces.iter().all(|piece| matches!(piece, Piece::Text(_)))
     }
 }
 
-/// Reads a conversion after its `%`; gives its length, too.
+/// Parses a conversion after its `%`; also returns its length.
 fn conversion(text: &[u8], pointer_bytes: u32) -> Result<(Conversion, usize)> {
     let mut found = Conversion::default();
     let mut in_precision = false;
@@ -171,7 +171,7 @@ fn conversion(text: &[u8], pointer_bytes: u32) -> Result<(Conversion, usize)> {
                         "`@` makes no sense before the conversion `{letter}`"
                     )));
                 }
-                // As in C, blanks to the right leave no room for zeros to the left.
+                // As in C, left justification overrides zero padding.
                 found.is_zero_padded &= !found.is_left;
                 return Ok((found, at + 1));
             }

@@ -1,4 +1,4 @@
-//! Histograms: `quantize()`, `lquantize()` and `llquantize()` as rows of bars.
+//! Histograms: prints `quantize()`, `lquantize()` and `llquantize()` as rows of bars.
 //!
 //! SPEC: dtrace.md#aggregation-text
 
@@ -11,7 +11,7 @@ use crate::value::Value;
 use quipu_model::buckets::{self, Linear, Logarithmic, ZERO_CELL};
 use std::io::Write as _;
 
-/// What the text depends on.
+/// Options of the text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
     pub(crate) dialect: Dialect,
@@ -21,7 +21,7 @@ pub(crate) struct Style {
     pub(crate) normal: u64,
 }
 
-/// What a row stands for.
+/// The label of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Label {
     Is(i64),
@@ -46,7 +46,7 @@ impl Label {
     }
 }
 
-/// The line above the rows.
+/// Prints the line above the rows.
 pub(crate) fn heading(out: &mut Vec<u8>, width: usize, title: &[u8]) {
     out.push(b'\n');
     put::right(out, title, width);
@@ -70,7 +70,7 @@ pub(crate) fn print(value: &Value, style: &Style, out: &mut Vec<u8>) {
     }
 }
 
-/// The rows of a histogram that are shown: what each stands for, and what it counts.
+/// The labels and counts of the rows that are shown.
 pub(crate) fn labelled(value: &Value, dialect: Dialect) -> Vec<(String, i64)> {
     let style = Style { dialect, is_zoomed: false, is_utf8: false, quirks: Quirks::NONE, normal: 1 };
     let label = |(label, count): (Label, i64)| {
@@ -92,7 +92,7 @@ fn rows(value: &Value, style: &Style) -> Vec<(Label, i64)> {
             let last = cells.len().saturating_sub(1);
             let only_last =
                 cells.split_last().is_some_and(|(_, others)| others.iter().all(|cell| *cell == 0));
-            // QUIRK: the classic consumer does not see data that is in the last cell only.
+            // QUIRK: the classic consumer ignores data that is only in the last cell.
             let is_blind = style.quirks.has(Which::LastCell) && style.dialect != Dialect::Linux && only_last;
             let shown = if is_blind { None } else { around(cells) };
             let (from, to) = shown.unwrap_or((ZERO_CELL - 1, ZERO_CELL + 1));
@@ -123,7 +123,7 @@ fn rows(value: &Value, style: &Style) -> Vec<(Label, i64)> {
     }
 }
 
-/// Rows of a `llquantize()` of Linux, which counts negative numbers, too.
+/// The rows of a Linux `llquantize()`, which also counts negative numbers.
 fn signed_rows(value: &Value) -> Vec<(Label, i64)> {
     let ll = Logarithmic::of(value.param, true);
     let zero = ll.underflow_cell(true);
@@ -148,7 +148,7 @@ fn signed_rows(value: &Value) -> Vec<(Label, i64)> {
     all[from..=to].to_vec()
 }
 
-/// The first cell that counts something and the last, with one cell around; `None` if none does.
+/// The first and the last nonzero cell, extended by one cell on each side; `None` if all cells are zero.
 fn around(cells: &[i64]) -> Option<(usize, usize)> {
     let first = cells.iter().position(|cell| *cell != 0)?;
     let last = cells.iter().rposition(|cell| *cell != 0)?;

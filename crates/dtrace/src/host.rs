@@ -1,5 +1,5 @@
-//! What text takes from a host that was recorded: zone, locale, names and options. A capture of several hosts has those of each,
-//! and its enablings say whose they are.
+//! The properties of a recorded host on which text depends: zone, locale, names and options. A capture of several hosts has
+//! these of each, and every enabling has the number of its host.
 //!
 //! SPEC: dtrace.md#several-captures
 
@@ -18,20 +18,20 @@ use serde_json::Value as Json;
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 
-/// A host, beside the first of a capture.
+/// A host other than the first of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Host {
-    /// Its time zone.
+    /// The time zone of the host.
     pub zone: Zone,
     /// The locale of its consumer.
     pub locale: Locale,
-    /// What it calls services and hosts.
+    /// The host's names for services and network addresses.
     pub names: Names,
     /// The options of its consumer.
     pub settings: Settings,
 }
 
-/// What the text of a value takes from the host that it is of.
+/// The properties of a host on which the text of a value depends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Words<'c> {
     pub(crate) zone: &'c Zone,
@@ -40,7 +40,7 @@ pub(crate) struct Words<'c> {
 }
 
 impl Capture {
-    /// The words of a host: 0 for the first.
+    /// Zone, locale and names of a host; 0 is the first.
     #[inline]
     pub(crate) fn words(&self, host: u32) -> Words<'_> {
         match self.further(host) {
@@ -54,7 +54,7 @@ impl Capture {
         self.further(host).map_or(self.settings, |host| host.settings)
     }
 
-    /// The first host, as the others are.
+    /// The first host in the form of the further ones.
     pub(crate) fn first_host(&self) -> Host {
         let Capture { zone, locale, names, settings, .. } = self;
         Host { zone: zone.clone(), locale: locale.clone(), names: names.clone(), settings: *settings }
@@ -65,17 +65,17 @@ impl Capture {
         self.hosts.get((host as usize).checked_sub(1)?)
     }
 
-    /// Sets an option of all hosts.
+    /// Sets an option for all hosts.
     ///
     /// # Errors
-    /// As [`Settings::give`].
+    /// Returns the same errors as [`Settings::give`].
     pub fn give(&mut self, option: &str) -> Result<()> {
         let further = self.hosts.iter_mut().map(|host| &mut host.settings);
         std::iter::once(&mut self.settings).chain(further).try_for_each(|settings| settings.give(option))
     }
 
-    /// Adds further hosts, once all enablings are there: each with the numbers of its own, to which `first` was added. Says what
-    /// is odd in that.
+    /// Adds further hosts after all enablings: each with a list of the numbers of its enablings, plus `first`. Returns
+    /// messages about faults of these lists.
     pub(crate) fn add_hosts(&mut self, hosts: Vec<(Host, String)>, first: u32) -> Vec<String> {
         let mut owned: Vec<(RangeInclusive<u32>, u32)> = Vec::new();
         let (mut unread, mut shared, mut idle) = (Met::default(), Met::default(), Met::default());
@@ -91,7 +91,7 @@ impl Capture {
             }
         }
         owned.sort_by_key(|(range, _)| *range.start());
-        // An enabling is that of one host: the one whose numbers begin first.
+        // An enabling listed for two hosts belongs to the one whose range begins first.
         let mut taken: Vec<(RangeInclusive<u32>, u32)> = Vec::with_capacity(owned.len());
         for (range, number) in owned {
             let (start, end) = range.into_inner();
@@ -135,7 +135,7 @@ impl Capture {
         said.into_iter().flatten().collect()
     }
 
-    /// The numbers of the enablings of each further host, plus `first`.
+    /// For each further host, a list of the numbers of its enablings, plus `first`.
     pub(crate) fn assigned(&self, first: u32) -> Vec<String> {
         let number = |of: &Enabling| (of.host, of.id.wrapping_add(first));
         let mut ids: Vec<(u32, u32)> = self.enablings.iter().map(number).collect();
@@ -145,7 +145,7 @@ impl Capture {
             let (Some((host, first)), Some((_, last))) = (run.first(), run.last()) else { continue };
             let Some(text) = (*host as usize).checked_sub(1).and_then(|at| all.get_mut(at)) else { continue };
             let blank = if text.is_empty() { "" } else { " " };
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             let _ = match first == last {
                 true => write!(text, "{blank}{first}"),
                 false => write!(text, "{blank}{first}-{last}"),
@@ -155,13 +155,13 @@ impl Capture {
     }
 }
 
-/// Numbers of enablings, as `2` or `7-9`.
+/// Parses a range of enabling numbers, as `2` or `7-9`.
 fn range(word: &str) -> Option<RangeInclusive<u32>> {
     let (first, last) = word.split_once('-').unwrap_or((word, word));
     Some(first.parse().ok()?..=last.parse().ok()?).filter(|range| !range.is_empty())
 }
 
-/// How often something was met, and the first of it.
+/// The number of faults of one kind, and the text of the first.
 #[derive(Default)]
 struct Met {
     n: u64,
@@ -179,28 +179,28 @@ impl Met {
     }
 }
 
-/// The beginning of what is odd.
+/// The beginning of a faulty text.
 fn shown(text: &str) -> String {
     text.chars().take(MAX_SHOWN).collect()
 }
 
-/// What is odd in words of hosts is said this often one by one.
+/// Maximum number of messages about faults in settings of hosts.
 pub(crate) const MAX_ODD: u64 = 100;
 
-/// The sentence for the others.
+/// The message about further such faults.
 pub(crate) fn more_odd(n: u64) -> String {
     format!("`{n}` more words of hosts cannot be, beside the first `{MAX_ODD}`")
 }
 
-/// Further hosts of a capture: descriptions of a few bytes each would take kilobytes of memory.
+/// Maximum number of further hosts: their descriptions of a few bytes each would take kilobytes of memory.
 pub(crate) const MAX_HOSTS: usize = 1 << 14;
 
-/// The sentence for hosts beyond those.
+/// The message about hosts above that limit.
 pub(crate) fn beyond_limit(n: usize) -> String {
     format!("`{n}` descriptions of further hosts are left out: a capture has at most `{MAX_HOSTS}`")
 }
 
-/// Further hosts as `meta.json` lists them, with the numbers of their enablings. What is none is left out, and said.
+/// The further hosts in `meta.json`, with the numbers of their enablings. Invalid entries are left out and reported.
 pub(crate) fn listed(said: Json, odd: &mut Vec<String>) -> Vec<(Host, String)> {
     let list = match said {
         Json::Array(list) => list,
@@ -233,21 +233,21 @@ pub(crate) fn listed(said: Json, odd: &mut Vec<String>) -> Vec<(Host, String)> {
     hosts
 }
 
-/// A further host as `meta.json` and lines of `raw.jsonl` have it.
+/// A further host in `meta.json`, or in a line of `raw.jsonl`.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub(crate) struct Said {
     zone: Json,
     locale: Json,
     names: Json,
-    /// A list, as that of the first host, of options that text depends on.
+    /// A list, like that of the first host, of the options that text depends on.
     options: Json,
-    /// Numbers of its enablings (of its statements, on Linux): `2 3 7-9`.
+    /// Numbers of its enablings (on Linux: of its statements), as `2 3 7-9`.
     enablings: Json,
 }
 
 impl Said {
-    /// What a capture says of its further hosts.
+    /// The further hosts of a capture.
     pub(crate) fn of(capture: &Capture) -> Vec<Said> {
         let of = |(host, enablings): (&Host, String)| Said {
             zone: json(&host.zone),
@@ -259,7 +259,7 @@ impl Said {
         capture.hosts.iter().zip(capture.assigned(0)).map(of).collect()
     }
 
-    /// The host, and the numbers of its enablings. What is odd is left out, and said.
+    /// The host, and the numbers of its enablings. Invalid parts are left out and reported.
     pub(crate) fn host(self, odd: &mut Vec<String>) -> (Host, String) {
         let (zone, locale) = (zone(self.zone, odd), locale(self.locale, odd));
         let names = names(self.names, odd);
@@ -273,7 +273,7 @@ impl Said {
     }
 }
 
-/// A text as descriptions have it; nothing where it is none, which is said.
+/// Reads a text of a description. If it is invalid, reports that and returns an empty text.
 fn text(said: Json, what: &str, odd: &mut Vec<String>) -> String {
     match said {
         Json::String(text) => text,
@@ -285,7 +285,7 @@ fn text(said: Json, what: &str, odd: &mut Vec<String>) -> String {
     }
 }
 
-/// A zone as descriptions have it; the default where it is none, which is said.
+/// Reads a time zone of a description. If it is invalid, reports that and returns the default.
 pub(crate) fn zone(said: Json, odd: &mut Vec<String>) -> Zone {
     let zone: Option<Option<Zone>> = serde_json::from_value(said).ok();
     let zone = zone.unwrap_or_else(|| {
@@ -295,7 +295,7 @@ pub(crate) fn zone(said: Json, odd: &mut Vec<String>) -> Zone {
     zone.unwrap_or_default()
 }
 
-/// The same for a locale.
+/// Reads a locale of a description. If it is invalid, reports that and returns the default.
 pub(crate) fn locale(said: Json, odd: &mut Vec<String>) -> Locale {
     let locale: Option<Option<Locale>> = serde_json::from_value(said).ok();
     let locale = match locale {
@@ -311,7 +311,7 @@ pub(crate) fn locale(said: Json, odd: &mut Vec<String>) -> Locale {
     })
 }
 
-/// The same for names of services and hosts: those that cannot be are left out.
+/// Reads names of services and hosts. Invalid ones are left out and reported.
 pub(crate) fn names(said: Json, odd: &mut Vec<String>) -> Names {
     let mut names = Names::default();
     let mut left_out = Met::default();
@@ -349,26 +349,26 @@ pub(crate) fn names(said: Json, odd: &mut Vec<String>) -> Names {
     names
 }
 
-/// Characters that are shown of what is odd.
+/// Maximum number of characters of a faulty text in a message.
 const MAX_SHOWN: usize = 64;
 
-/// What the settings of a stream begin with that say something of a further host: its number from 1 follows, a full stop, and
-/// the name that the setting has for the first host.
+/// Prefix of settings of a stream about a further host. The host's number from 1, a full stop, and the name of the setting
+/// for the first host follow.
 const PREFIX: &str = "host.";
 
-/// Its zone, which no producer says: seconds east of UTC and the name, with a blank.
+/// The setting with the time zone of a further host: seconds east of UTC and the name, separated by a blank.
 const ZONE: &str = "session.zone";
 
-/// The numbers of its enablings.
+/// The setting with the numbers of a further host's enablings.
 const ENABLINGS: &str = "session.enablings";
 
-/// The name of a setting of a further host, taken apart.
+/// Parses the name of a setting of a further host: returns the host's number and the rest of the name.
 pub(crate) fn of_setting(name: &str) -> Option<(u32, &str)> {
     let (number, rest) = name.strip_prefix(PREFIX)?.split_once('.')?;
     Some((number.parse().ok()?, rest))
 }
 
-/// A host whose settings are read.
+/// A further host, as its settings are read.
 #[derive(Debug, Default)]
 pub(crate) struct Described {
     host: Host,
@@ -376,10 +376,10 @@ pub(crate) struct Described {
 }
 
 impl Described {
-    /// Takes a setting, whose name is without what makes it one of this host.
+    /// Takes a setting; `name` does not include the prefix and the host's number.
     ///
     /// # Errors
-    /// `Malformed` for what cannot be.
+    /// `Malformed` for invalid settings.
     pub(crate) fn take(&mut self, name: &str, value: &Value) -> Result<()> {
         match (name, value.as_text()) {
             (ZONE, Some(text)) => {
@@ -413,7 +413,7 @@ impl Described {
     }
 }
 
-/// The settings that say what a capture says of its further hosts: names and values.
+/// The settings about the further hosts of a capture: names and values.
 pub(crate) fn settings(capture: &Capture) -> Vec<(String, Value)> {
     let mut all = Vec::new();
     let assigned = capture.assigned(described::first_id(capture.dialect));

@@ -1,12 +1,12 @@
-//! All bytes of a file, up to a limit.
+//! Reads whole files, up to a limit.
 
 use quipu_model::{Error, ErrorKind, Result};
 use quipu_source::{Codec, Source, StreamOptions};
 
-/// Reads a file that is kept as a whole.
+/// Reads a file into memory as a whole.
 ///
 /// # Errors
-/// `Limit` for a larger one; what the source says.
+/// `Limit` for a larger file; errors of the source.
 pub(crate) fn whole(source: &Source, limit: u64) -> Result<Vec<u8>> {
     match partly(source, limit)? {
         (all, None) => Ok(all),
@@ -14,10 +14,10 @@ pub(crate) fn whole(source: &Source, limit: u64) -> Result<Vec<u8>> {
     }
 }
 
-/// Reads a file as far as its container is whole; gives what ended that. What no right checksum vouches for is left out.
+/// Reads a file up to the first damage of its container, and returns the damage. Bytes without a correct checksum are left out.
 ///
 /// # Errors
-/// `Limit` for a larger one; what the source says of other things than damage.
+/// `Limit` for a larger file; errors of the source other than damage.
 pub(crate) fn partly(source: &Source, limit: u64) -> Result<(Vec<u8>, Option<Error>)> {
     let container = source.container()?;
     let mut stream = container.stream(container.all_members(), &StreamOptions::default())?;
@@ -44,10 +44,10 @@ pub(crate) fn partly(source: &Source, limit: u64) -> Result<(Vec<u8>, Option<Err
     }
 }
 
-/// The bytes of a file as it lies there, packed or not; none if they are too many.
+/// The stored bytes of a file, without decompression; `None` if there are too many.
 ///
 /// # Errors
-/// What the source says.
+/// Errors of the source.
 pub(crate) fn as_it_lies(source: &Source, limit: u64) -> Result<Option<Vec<u8>>> {
     let container = source.container_as(Codec::Plain)?;
     let mut stream = container.stream(container.all_members(), &StreamOptions::default())?;

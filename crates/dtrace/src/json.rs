@@ -1,6 +1,6 @@
-//! Records as JSON objects, in the shape that FreeBSD's `oformat` gives them.
+//! Records as JSON objects, in the form of FreeBSD's `oformat`.
 //!
-//! An object has the time of the firing, not that of its output.
+//! An object has the time of the firing, not the time of its output.
 //!
 //! SPEC: dtrace.md#json
 
@@ -20,12 +20,12 @@ use crate::value::Value;
 use crate::walk::Firing;
 use serde_json::{Map, Number, Value as Json};
 
-/// Makes an object of pairs.
+/// Makes an object from pairs.
 fn object<const N: usize>(pairs: [(&str, Json); N]) -> Json {
     Json::Object(pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
 }
 
-/// What a firing is, without its values.
+/// The properties of a firing, without its values.
 pub(crate) fn firing(capture: &Capture, firing: &Firing<'_>) -> Map<String, Json> {
     let mut all = Map::new();
     let mut add = |key: &str, value: Json| all.insert(key.to_owned(), value);
@@ -59,7 +59,7 @@ pub(crate) fn scalar(capture: &Capture, rec: &Rec, bytes: &[u8]) -> Json {
     }
 }
 
-/// An argument of `printf()`: the number or the text that its conversion shows, without width and precision.
+/// An argument of `printf()`: the number or the text that its conversion would print, without width and precision.
 pub(crate) fn argument(capture: &Capture, words: Words<'_>, of: Conversion, rec: &Rec, bytes: &[u8]) -> Json {
     let is_number = matches!(bytes.len(), 1 | 2 | 4 | 8);
     let shown = match of.letter {
@@ -89,7 +89,7 @@ pub(crate) fn argument(capture: &Capture, words: Words<'_>, of: Conversion, rec:
             None => scalar(capture, rec, bytes),
         },
         b'c' | b's' if of.letter == b'c' || matches!(of.length, Length::Long | Length::Wide) => {
-            // What the consumer prints of `%wc` is not the letter.
+            // The consumer does not print the letter for `%wc`, so its output is not used here.
             let length = if of.length == Length::Wide { Length::Long } else { of.length };
             let plain = Conversion { letter: of.letter, length, ..Conversion::default() };
             let mut text = Vec::new();
@@ -99,7 +99,7 @@ pub(crate) fn argument(capture: &Capture, words: Words<'_>, of: Conversion, rec:
             }
         }
         b'C' if is_number => {
-            // The lowest byte is meant, as of `%c`.
+            // The lowest byte, as for `%c`.
             char::from(capture.order.number(bytes) as u8).to_string().into()
         }
         b's' | b'S' => String::from_utf8_lossy(until_nul(bytes)).into(),
@@ -123,14 +123,14 @@ pub(crate) fn message(text: &[u8]) -> Json {
     object([("message", String::from_utf8_lossy(text).into())])
 }
 
-/// A value by its type, as lines.
+/// A typed value, as lines.
 pub(crate) fn typed(text: &[u8]) -> Json {
     let lines = String::from_utf8_lossy(text);
     let lines = lines.trim().lines().map(|line| Json::from(line.trim_end()));
     object([("type", lines.collect())])
 }
 
-/// What was dropped, as a firing of the pseudo probe of drops on CPU −1; the message has the real one.
+/// A drop as a firing of the pseudo probe for drops on CPU −1; the real CPU is in the message.
 pub(crate) fn drop(of: &Dropped) -> Json {
     object([
         ("cpu", (-1).into()),
@@ -156,7 +156,7 @@ pub(crate) fn named(name: &str, bytes: &[u8]) -> Json {
     object([(name, hex(bytes))])
 }
 
-/// What an address is called.
+/// The text of an address.
 fn called(capture: &Capture, of: Address) -> String {
     let mut out = Vec::new();
     of.text(capture, &mut out);

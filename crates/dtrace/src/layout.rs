@@ -1,4 +1,4 @@
-//! How a kernel lays records out: for writers, and for tests of readers.
+//! The layout of records by a kernel, for writers and for tests of readers.
 //!
 //! SPEC: dtrace.md#layout-of-a-record
 
@@ -6,7 +6,7 @@ use crate::bytes::ByteOrder;
 use crate::describe::{Dialect, Enabling, Rec};
 use quipu_model::{Error, Result};
 
-/// What the offset of a value of this size is a multiple of.
+/// The alignment of a value of this size.
 pub fn alignment(size: u32) -> u16 {
     match size {
         0 => 1,
@@ -17,7 +17,7 @@ pub fn alignment(size: u32) -> u16 {
     }
 }
 
-/// Gives each part its place, and the enabling the size and the alignment of its records.
+/// Sets the offset of each part, and the size and alignment of the enabling's records.
 pub fn place(enabling: &mut Enabling, dialect: Dialect) {
     let mut offset = dialect.header_bytes();
     let mut stores = false;
@@ -29,7 +29,7 @@ pub fn place(enabling: &mut Enabling, dialect: Dialect) {
         stores |= rec.size > 0;
     }
     enabling.align = enabling.recs.iter().map(|rec| u32::from(rec.alignment)).fold(4, u32::max);
-    // A clause without actions records the header alone.
+    // A clause without actions records only the header.
     enabling.size = if stores || enabling.recs.is_empty() { offset.next_multiple_of(4) } else { 0 };
 }
 
@@ -47,10 +47,10 @@ impl BufferWriter {
         BufferWriter { order, dialect, bytes: Vec::new() }
     }
 
-    /// Appends a record whose parts have these values, each as many bytes as its part.
+    /// Appends a record with these values, each as long as its part.
     ///
     /// # Errors
-    /// `Usage` where there are other values than parts; `Unsupported` for a dialect whose records stand in no such buffers.
+    /// `Usage` if the values do not match the parts; `Unsupported` for a dialect without such buffers.
     pub fn record<'v>(
         &mut self,
         enabling: &Enabling,
@@ -60,7 +60,7 @@ impl BufferWriter {
         if self.dialect == Dialect::Linux {
             return Err(Error::unsupported("samples of Linux are not written into buffers"));
         }
-        // Words of zeros up to the alignment of the record.
+        // Words of zeros align the record.
         while !self.bytes.len().is_multiple_of(enabling.align.max(4) as usize) {
             self.bytes.extend_from_slice(&[0; 4]);
         }
@@ -87,12 +87,12 @@ impl BufferWriter {
         Ok(())
     }
 
-    /// Appends bytes as they are.
+    /// Appends bytes unchanged.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The buffer.
+    /// Returns the buffer.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }

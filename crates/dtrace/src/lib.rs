@@ -1,38 +1,38 @@
-//! DTrace: buffers with the descriptions that print them, on any machine.
+//! DTrace: reads buffers with the descriptions needed to print them, on any machine.
 //!
-//! DTrace's kernel part writes records without their meaning; its library keeps that to itself. A capture has both, so that it is
-//! printed where neither kernel nor library is: the text is that of the consumer, byte for byte.
+//! DTrace's kernel part writes records without their meaning, which only its library knows. A capture has both, so it can be
+//! printed without that kernel or library; the text equals the consumer's byte for byte.
 //!
-//! | file | what |
+//! | module | contents |
 //! |---|---|
 //! | [`describe`] | probes, enablings, aggregations, buffers: a capture |
-//! | [`action`], [`options`], [`symbols`], [`types`], [`zone`], [`locale`], [`names`] | what descriptions are made of |
+//! | [`action`], [`options`], [`symbols`], [`types`], [`zone`], [`locale`], [`names`] | the parts of descriptions |
 //! | [`meta`], [`linux`] | folders with `meta.json`; `raw.jsonl` |
 //! | [`mid`], `described`, `type_records` | buffers with metadata records in them; these records |
-//! | [`carried`], [`carry`] | captures read from `.quipu` streams, and written |
-//! | [`combine`], [`host`] | captures of several machines as one; what text takes from each |
-//! | [`origin`] | the text that descriptions were read from |
-//! | [`build`] | captures made step by step by a consumer |
-//! | `examine` | what is wrong with buffers is found when a capture is loaded |
+//! | [`carried`], [`carry`] | reading captures from `.quipu` streams, and writing them |
+//! | [`combine`], [`host`] | combining captures of several machines; the properties of each host |
+//! | [`origin`] | the text from which descriptions were read |
+//! | [`build`] | captures built step by step by a consumer |
+//! | `examine` | faults of buffers, found when a capture is loaded |
 //! | [`dense`], [`dense_samples`] | buffers and samples as differences and runs, encodings of streams |
-//! | [`validate`] | descriptions are checked before they are used |
-//! | [`layout`], [`raw`] | how kernels lay records out, and describe them |
-//! | [`buffer`], [`walk`] | records of a buffer; the order in which a consumer takes them |
+//! | [`validate`] | checks of descriptions before use |
+//! | [`layout`], [`raw`] | the layout of records by kernels, and their descriptions |
+//! | [`buffer`], [`walk`] | records of a buffer; the order in which a consumer processes them |
 //! | [`aggregate`], [`value`], [`quipu_model::buckets`] | aggregations: keys and values, merged |
 //! | [`consumer`] | records → text |
 //! | [`format`](mod@format), `convert`, [`float`], [`put`] | format strings and their conversions |
 //! | `json`, `objects`, `say` | records as JSON; descriptions as text |
 //! | `text`, `stack`, `typed` | values, stacks, values by their types |
 //! | `aggtext`, `sort`, `histogram`, `bars`, `packed` | aggregations as text |
-//! | `plan`, `library`, `flow`, `messages` | what is done for each part of a record |
-//! | [`quirks`] | what consumers print wrongly |
-//! | [`trace`], [`reader`], [`table`], `print` | the family as the rest of Quipu sees it |
+//! | `plan`, `library`, `flow`, `messages` | the actions for each part of a record |
+//! | [`quirks`] | wrong output of consumers |
+//! | [`trace`], [`reader`], [`table`], `print` | the format as the rest of Quipu uses it |
 //! | [`export`] | captures as folders of files |
 //! | [`rewrite`] | `convert`: captures as streams, buffers with their descriptions; `merge` |
 //! | [`tools`] | the analyses `aggregations` and `timeline` |
 //! | [`check`], [`rules`] | the rules that a capture must follow |
 //!
-//! The formats are described in docs/formats/dtrace.md.
+//! docs/formats/dtrace.md describes the formats.
 
 pub mod action;
 pub mod aggregate;
@@ -109,14 +109,14 @@ use quipu_model::{
 };
 use quipu_source::Source;
 
-/// The format, as the list of formats names it.
+/// The format, for the list of formats.
 pub static DTRACE: Dtrace = Dtrace;
 
 /// The type of [`DTRACE`].
 #[derive(Debug)]
 pub struct Dtrace;
 
-/// Options of the consumer.
+/// The option for options of the consumer.
 pub(crate) const CONSUMER: OptionSpec = OptionSpec::new(
     "consumer",
     Kind::Text,
@@ -126,18 +126,18 @@ pub(crate) const CONSUMER: OptionSpec = OptionSpec::new(
 .value("LIST")
 .repeated();
 
-/// Whether wrong values of the consumer are printed.
+/// The option to reproduce wrong values of the consumer.
 pub(crate) const QUIRKS: OptionSpec = OptionSpec::flag(
     "quirks",
     "Print what the tracing program itself would have printed, its wrong values included.",
 );
 
-/// What is known of the format without a trace.
+/// The description of the format.
 pub static INFO: FormatInfo = FormatInfo {
     name: "dtrace",
     title: "what DTrace recorded: buffers with their descriptions",
     extensions: &["jsonl"],
-    // The reader counts aggregations.
+    // The reader counts aggregations, which have no lens.
     beyond_lenses: &["aggregations", "values of records"],
     doc: "docs/formats/dtrace.md",
     options: &[CONSUMER],

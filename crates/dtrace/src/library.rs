@@ -1,4 +1,4 @@
-//! What the consumer does itself when it meets a record: `clear()`, `trunc()`, `setopt()` and the like.
+//! Actions that the consumer performs itself: `clear()`, `trunc()`, `setopt()` and the like.
 //!
 //! SPEC: dtrace.md#library-actions-and-options
 
@@ -19,7 +19,7 @@ pub(crate) enum Routine {
     Unknown,
 }
 
-/// Which action a number is: in kernels, numbers begin after those of subroutines.
+/// The action with this number. In kernels, these numbers follow those of subroutines.
 pub(crate) fn routine(capture: &Capture, number: u64) -> Routine {
     match number.checked_sub(capture.library_base) {
         Some(15) => Routine::Clear,
@@ -32,7 +32,7 @@ pub(crate) fn routine(capture: &Capture, number: u64) -> Routine {
     }
 }
 
-/// Does it. False if it is unknown.
+/// Performs the action. False if it is unknown.
 pub(crate) fn run(
     capture: &Capture,
     routine: Routine,
@@ -54,7 +54,7 @@ pub(crate) fn run(
             };
             aggregates.truncate(variable, keep, capture.dialect);
         }
-        // The output is not a file that this program may cut.
+        // This program must not truncate its output, which may not be a file.
         Routine::Ftruncate => {}
         Routine::Setopt => {
             let name = String::from_utf8_lossy(until_nul(part(0)));

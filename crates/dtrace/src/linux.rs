@@ -1,4 +1,4 @@
-//! `raw.jsonl`: what the consumer of Linux had, a line for each thing.
+//! Reads `raw.jsonl`: the data of the Linux consumer, one item per line.
 
 use crate::action::{Action, Function};
 use crate::bytes::from_hex;
@@ -20,13 +20,13 @@ use serde_json::Value as Json;
 use std::io::Write as _;
 use std::sync::Arc;
 
-/// The file of a capture.
+/// Name of the file of a capture.
 pub const FILE: &str = "raw.jsonl";
 
-/// The file beside it with the consumer's options, as on its command line.
+/// Name of a file in the same folder with the consumer's options, as on its command line.
 pub const OPTIONS: &str = "opts";
 
-/// The file is never larger.
+/// Maximum size of the file in bytes.
 pub const MAX_FILE_BYTES: u64 = 1 << 30;
 
 #[derive(Deserialize)]
@@ -68,26 +68,26 @@ enum Line {
         key: String,
         data: String,
     },
-    /// What addresses are called; captures of our own have it.
+    /// A symbol; only captures made by Quipu have these lines.
     Symbol(Symbol),
-    /// A type that `print()` shows.
+    /// A type for `print()`.
     Type(Type),
     /// The time zone of the host.
     Zone(Json),
     /// The locale of the consumer.
     Locale(Json),
-    /// What the host calls services and hosts.
+    /// The host's names for services and network addresses.
     Names(Json),
     /// A further host.
     Host(Box<Said>),
-    /// What was lost, in a capture that was made of a damaged one.
+    /// A loss, in a capture made of a damaged one.
     Lost(Lost),
     /// A line of a later version.
     #[serde(other)]
     Other,
 }
 
-/// True if a file begins with a line of this form.
+/// Whether a file begins with a line of this form.
 pub fn is_likely(head: &[u8]) -> bool {
     let first = head.trim_ascii_start();
     let kinds = [
@@ -101,7 +101,7 @@ pub fn is_likely(head: &[u8]) -> bool {
     kinds.iter().any(begins)
 }
 
-/// What is collected while lines are read.
+/// State while lines are read.
 #[derive(Default)]
 struct Lines {
     capture: Capture,
@@ -110,16 +110,16 @@ struct Lines {
     types: Vec<Type>,
     /// Further hosts, with the numbers of their statements.
     hosts: Vec<(Host, String)>,
-    /// How many hosts came beyond those that a capture may have.
+    /// Number of hosts above the limit.
     n_hosts_beyond: usize,
-    /// What is odd in what a line says of a host.
+    /// Messages about faults in the current line's description of a host.
     odd: Vec<String>,
 }
 
 /// Reads the lines of a capture.
 ///
 /// # Errors
-/// `Malformed` for descriptions that are wrong. Lines that cannot be read are found.
+/// `Malformed` for invalid descriptions. Unreadable lines become findings.
 pub fn read(file: &str, text: &[u8]) -> Result<Capture> {
     let capture = Capture {
         name: file.to_owned(),
@@ -153,11 +153,11 @@ pub fn read(file: &str, text: &[u8]) -> Result<Capture> {
                     lines.capture.findings.push(rules::METADATA.broken(place.clone(), message));
                 }
             }
-            // One line says nothing of the others.
+            // A faulty line does not affect the others.
             if let Err(message) = taken {
                 n_wrong += 1;
                 if n_wrong <= MAX_WRONG {
-                    // It may describe what others are read by, or be the first of what was cut off.
+                    // The line may be a description that others need, or the first of several lost lines.
                     let loss = Loss { records: Amount::AtLeast(1), ..Loss::from(place.clone()) };
                     lines.capture.findings.push(rules::LINE.broken(place, message).losing(loss));
                 }
@@ -177,7 +177,7 @@ pub fn read(file: &str, text: &[u8]) -> Result<Capture> {
     let mut odd = capture.add_hosts(hosts, 0);
     odd.extend((n_hosts_beyond > 0).then(|| host::beyond_limit(n_hosts_beyond)));
     capture.findings.extend(odd.into_iter().map(|message| rules::METADATA.broken(of_file(), message)));
-    // What counts the others stands first: of each rule, the first findings are shown.
+    // The finding with the count comes first, because only the first findings of each rule are printed.
     if n_wrong > MAX_WRONG {
         let message =
             format!("`{}` more lines cannot be read, beside the first `{MAX_WRONG}`", n_wrong - MAX_WRONG);
@@ -195,7 +195,7 @@ pub fn read(file: &str, text: &[u8]) -> Result<Capture> {
     Ok(capture)
 }
 
-/// True for events whose bytes a stream keeps, all of them.
+/// Whether a stream keeps all bytes of an event.
 fn is_exact(event: &Event) -> bool {
     match event {
         Event::Sample { bytes, .. } => {
@@ -225,13 +225,13 @@ pub(crate) fn put_event(capture: &Capture, event: &Event, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\"}\n");
 }
 
-/// Number of the first of the consumer's own actions, where no `exit()` says it.
+/// Number of the first of the consumer's own actions, unless an `exit()` gives it.
 pub(crate) const LIBRARY_BASE: u64 = 46;
 
-/// Lines that cannot be read and are reported one by one; of words of hosts that cannot be, as many are.
+/// Maximum number of unreadable lines that are reported one by one; also applies to faults in settings of hosts.
 const MAX_WRONG: u64 = host::MAX_ODD;
 
-/// How far the number that comes with `exit()` is from that.
+/// Distance of the number of `exit()` from the number of the first action.
 const EXIT: u64 = 11;
 
 impl Lines {
@@ -300,7 +300,7 @@ impl Lines {
         Ok(())
     }
 
-    /// A part of a record, whose format gets a number.
+    /// Reads a part of a record, and assigns a number to its format.
     fn rec(&mut self, described: &MetaRec) -> Result<Rec, String> {
         let mut rec = described.rec(Dialect::Linux);
         rec.format = 0;

@@ -1,21 +1,23 @@
-//! The locale of the traced host's consumer: how numbers are grouped and what days and months are called.
+//! The locale of the traced host's consumer: grouping of digits, and names of days and months.
 //!
 //! SPEC: dtrace.md#the-host
 
 use quipu_model::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// What a locale changes in a consumer's text. A capture has the values themselves: no other machine need know the name.
+/// The parts of a locale that affect a consumer's text. A capture has the values themselves, so other machines need not know
+/// the locale.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Locale {
-    /// What the host calls it, for people: `de_DE.UTF-8`.
+    /// The host's name of the locale, for people, for example `de_DE.UTF-8`.
     pub name: String,
-    /// What stands before the digits of a fraction.
+    /// The separator before the digits of a fraction.
     pub decimal_point: String,
-    /// What stands between groups of digits, where a conversion has the flag `'`.
+    /// The separator between groups of digits, for conversions with the flag `'`.
     pub thousands_separator: String,
-    /// Digits of each group, from the right; the last is repeated, unless it is 0: then all digits that are left are one.
+    /// Number of digits in each group, from the right. The last number is repeated, unless it is 0: then the remaining
+    /// digits are one group.
     pub grouping: Vec<u8>,
     /// The short names of the days, from Sunday.
     pub days: Vec<String>,
@@ -41,16 +43,16 @@ impl Default for Locale {
     }
 }
 
-/// Texts of a locale are never longer, nor are its groups more.
+/// Maximum length of a text of a locale in bytes, and maximum number of groups.
 const MAX_BYTES: usize = 64;
 
 impl Locale {
-    /// Reads a locale from JSON, as descriptions have it.
+    /// Reads a locale from JSON, as in descriptions.
     pub(crate) fn of_json(text: &str) -> Option<Locale> {
         serde_json::from_str(text).ok()
     }
 
-    /// The same as JSON on one line.
+    /// The locale as JSON on one line.
     pub(crate) fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
@@ -58,7 +60,7 @@ impl Locale {
     /// Checks a locale before it is used.
     ///
     /// # Errors
-    /// `Malformed` for one without seven days and twelve months, or with texts that no locale has.
+    /// `Malformed` if the locale does not have seven days and twelve months, or has a text that is too long.
     pub(crate) fn check(&self) -> Result<()> {
         let (n_days, n_months) = (self.days.len(), self.months.len());
         if (n_days, n_months) != (DAYS.len(), MONTHS.len()) {
@@ -88,7 +90,7 @@ impl Locale {
         let start = out.len();
         let mut groups = self.grouping.iter().copied();
         let (mut left, mut size) = (digits.len(), 0);
-        // From the right, so that all of it is turned at the end.
+        // Built from the right, and reversed at the end.
         while left > 0 {
             size = groups.next().unwrap_or(size);
             let n = if size == 0 { left } else { usize::from(size).min(left) };
@@ -101,7 +103,7 @@ impl Locale {
         out[start..].reverse();
     }
 
-    /// Replaces the point of the number that was appended since `start`, and groups the digits before it if that is asked for.
+    /// Replaces the decimal point of the number appended since `start`; if `grouped`, groups the digits before it.
     pub(crate) fn put_point(&self, out: &mut Vec<u8>, start: usize, grouped: bool) {
         if self.decimal_point != "."
             && let Some(at) = out[start..].iter().position(|byte| *byte == b'.')

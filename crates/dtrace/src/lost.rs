@@ -1,4 +1,4 @@
-//! What a capture says that it lost: what its kernel dropped, and what could not be read of the capture that it was made of.
+//! Losses of a capture: records that its kernel dropped, and parts that could not be read of the capture from which it was made.
 //!
 //! SPEC: dtrace.md#errors-and-drops
 
@@ -13,31 +13,31 @@ use quipu_stream::loss::{self, Loss};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-/// The causes of drops of records and of aggregations on a CPU, as streams number them.
+/// Loss causes, as numbered in streams: drops of records, and of aggregations, on a CPU.
 pub(crate) const OF_RECORDS: u64 = 1;
 pub(crate) const OF_STATES: u64 = 2;
 
-/// Further causes: a wrong checksum, what cannot be read, what newer records replaced, what is cut off.
+/// Further causes: a wrong checksum, undecodable data, data replaced by newer records, truncated data.
 const CHECKSUM: u64 = 17;
 const UNDECODABLE: u64 = 18;
 pub(crate) const OVERWRITTEN: u64 = 19;
 const TRUNCATED: u64 = 20;
 
-/// A loss that is none of the kernel's drops.
+/// A loss other than the kernel's drops.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Lost {
-    /// Why, as streams number it.
+    /// Cause, as numbered in streams.
     pub cause: u64,
-    /// Records, where that is known.
+    /// Number of records, if known.
     #[serde(default)]
     pub records: Option<u64>,
-    /// In words.
+    /// Description for people.
     #[serde(default)]
     pub text: String,
 }
 
 impl Lost {
-    /// What an error of a capture comes to, in what is made of it.
+    /// Converts a finding about a capture to a loss of the capture made of it.
     fn of(finding: &Finding) -> Lost {
         let cause = match &*finding.rule {
             rule if rule == rules::CHECKSUM.name => CHECKSUM,
@@ -52,13 +52,13 @@ impl Lost {
         Lost { cause, records, text }
     }
 
-    /// As a stream or a buffer has it.
+    /// The loss in the form of streams and buffers.
     fn written(&self) -> Loss {
         let text = Some(self.text.clone()).filter(|text| !text.is_empty());
         Loss { cause: self.cause, records: self.records, text, ..Loss::default() }
     }
 
-    /// What is found where the capture is read.
+    /// The finding for this loss when the capture is read.
     pub(crate) fn finding(&self, place: Place) -> Finding {
         let cause = loss::cause_name(self.cause).map_or_else(|| self.cause.to_string(), str::to_owned);
         let message = match self.text.as_str() {
@@ -73,7 +73,7 @@ impl Lost {
     }
 }
 
-/// Leaves in a capture what can be read of it, and declares what cannot as lost: what is wrong with it, its drops aside.
+/// Removes the unreadable parts of a capture, and declares them as lost: `wrong` are its findings, without drops.
 pub(crate) fn declare(capture: &mut Capture, wrong: &[Finding]) {
     let mut whole = std::mem::take(capture);
     let (buffers, states) = (std::mem::take(&mut whole.buffers), std::mem::take(&mut whole.states));
@@ -86,7 +86,7 @@ pub(crate) fn declare(capture: &mut Capture, wrong: &[Finding]) {
     *capture = whole;
 }
 
-/// A buffer up to the last record that can be read, the oldest first; as it is if all of it can.
+/// A buffer up to the last readable record, the oldest first; unchanged if all of it is readable.
 fn readable(capture: &Capture, buffer: Buffer) -> Buffer {
     let mut cursor = Cursor::new(&buffer);
     let mut last = None;
@@ -123,7 +123,7 @@ fn readable_states(capture: &Capture, mut buffer: Buffer) -> Buffer {
     buffer
 }
 
-/// Drops of no CPU, with their causes.
+/// Drops that are not counted per CPU, with their causes.
 fn counts(status: &mut Status) -> [(&mut u64, u64); 8] {
     [
         (&mut status.dyndrops, 3),
@@ -137,12 +137,12 @@ fn counts(status: &mut Status) -> [(&mut u64, u64); 8] {
     ]
 }
 
-/// Records that were cleared, so that their number is not known.
+/// The loss of cleared records, whose number is unknown.
 pub(crate) fn cleared(n_bytes: u64, text: String) -> Loss {
     Loss { cause: OVERWRITTEN, bytes: Some(n_bytes), text: Some(text), ..Loss::default() }
 }
 
-/// Losses of no CPU, as a stream or a buffer has them.
+/// Losses that are not counted per CPU, in the form of streams and buffers.
 pub(crate) fn of_no_cpu(capture: &Capture) -> Vec<Loss> {
     let mut status = capture.status;
     let drops = counts(&mut status).into_iter().filter(|(n, _)| **n > 0);
@@ -156,10 +156,10 @@ pub(crate) fn of_cpu(buffer: &Buffer, cause: u64) -> Option<Loss> {
     Some(Loss { cause, records: Some(records), ..Loss::default() })
 }
 
-/// Takes losses of a stream or a buffer into a capture, each where it belongs.
+/// Adds losses of a stream or a buffer to a capture, each to the buffer or count that it belongs to.
 #[derive(Debug)]
 pub(crate) struct Taker {
-    /// Positions of buffers by CPU; hostile streams name many.
+    /// Positions of buffers by CPU; a map, because hostile streams may name many CPUs.
     buffers: FxHashMap<u32, usize>,
     states: FxHashMap<u32, usize>,
 }

@@ -1,4 +1,4 @@
-//! What the consumer says on the error stream: errors in clauses, and drops.
+//! Messages of the consumer on standard error: errors in clauses, and drops.
 //!
 //! SPEC: dtrace.md#errors-and-drops
 
@@ -20,7 +20,7 @@ const FAULTS: [&str; 10] = [
     "bad stack",
 ];
 
-/// Appends the message of a record of the library's own clause.
+/// Appends the message for a record of the library's own clause.
 pub(crate) fn error(capture: &Capture, firing: &Firing<'_>, out: &mut Vec<u8>) {
     let recs = firing.record.enabling.recs.iter();
     let mut words = recs.map(|rec| capture.order.number(rec.of(firing.record.bytes)));
@@ -68,16 +68,16 @@ fn probe(capture: &Capture, id: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// A count of what was dropped.
+/// A number of dropped items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dropped {
     pub(crate) n: u64,
-    /// What the consumer calls this sort.
+    /// The consumer's tag for this kind of drop.
     pub(crate) tag: &'static str,
     pub(crate) message: String,
 }
 
-/// What was dropped, with the consumer's messages.
+/// The drops of a capture, with the consumer's messages.
 pub(crate) fn dropped(capture: &Capture) -> Vec<Dropped> {
     let mut all = Vec::new();
     let has_tags = capture.settings.droptags;

@@ -1,4 +1,4 @@
-//! Folders of buffers with `meta.json`: the dialects classic and classic-v0.
+//! Reads folders of buffers with `meta.json`, of the dialects classic and classic-v0.
 
 use crate::action::Action;
 use crate::bytes::{ByteOrder, from_hex};
@@ -16,13 +16,13 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 use std::ops::Range;
 
-/// The file that describes the others.
+/// The name of the description.
 pub const FILE: &str = "meta.json";
 
-/// It is never larger.
+/// Maximum size of the description in bytes.
 pub const MAX_META_BYTES: u64 = 256 << 20;
 
-/// Nor is a buffer.
+/// Maximum size of all buffers together, in bytes.
 pub const MAX_BUFFER_BYTES: u64 = 1 << 30;
 
 #[derive(Deserialize)]
@@ -125,7 +125,7 @@ impl MetaRec {
             size: self.size,
             offset: self.offset,
             alignment: self.alignment,
-            // A number that is too large is no format's, so the check that follows refuses it.
+            // A number that is too large is not that of a format, so the check below refuses it.
             format: self.format.as_u64().map_or(0, |format| u16::try_from(format).unwrap_or(u16::MAX)),
             arg: self.arg,
             uarg: self.uarg,
@@ -157,7 +157,7 @@ struct MetaAggregation {
 struct MetaBuffer {
     cpu: u32,
     file: String,
-    /// Bytes that are valid, where the description says it.
+    /// Number of valid bytes, if the description has it.
     #[serde(default)]
     size: Option<u64>,
     #[serde(default)]
@@ -168,24 +168,24 @@ struct MetaBuffer {
     errors: u64,
     #[serde(default)]
     timestamp: u64,
-    /// Offset and length of each place where zeros are no loss.
+    /// Offset and length of each range in which zeros are not a loss.
     #[serde(default)]
     gaps: Vec<(u64, u64)>,
-    /// The bytes in hexadecimal, where the description has them itself.
+    /// The bytes in hexadecimal, if they are in the description.
     #[serde(default)]
     hex: Option<String>,
 }
 
-/// True if a file begins as a description does: enough of its keys stand in its first bytes.
+/// Whether a file begins like a description: enough of its keys are in its first bytes.
 pub fn is_likely(head: &[u8]) -> bool {
     let has = |key: &str| head.windows(key.len()).any(|window| window == key.as_bytes());
     head.trim_ascii_start().starts_with(b"{") && has("\"byte_order\"") && has("\"probes\"")
 }
 
-/// Reads a description; buffers are given by their names.
+/// Reads a description; `read` returns the bytes of a buffer by its name.
 ///
 /// # Errors
-/// `Malformed` for a description that is wrong or contradicts itself; what `read` says of buffers.
+/// `Malformed` for an invalid or contradictory description; errors of `read`.
 pub fn read(file: &str, text: &[u8], read: &mut dyn FnMut(&str) -> Result<Vec<u8>>) -> Result<Capture> {
     let meta: Meta = serde_json::from_slice(text).map_err(|cause| {
         let place =
@@ -197,11 +197,11 @@ pub fn read(file: &str, text: &[u8], read: &mut dyn FnMut(&str) -> Result<Vec<u8
     Ok(capture)
 }
 
-/// A buffer as a description lists it.
+/// A buffer in the list of a description.
 pub(crate) struct Listed {
     pub(crate) cpu: u32,
     pub(crate) file: String,
-    /// Its bytes, if the description has them itself.
+    /// The bytes, if they are in the description.
     pub(crate) bytes: Option<Vec<u8>>,
     pub(crate) size: Option<u64>,
     pub(crate) oldest: usize,
@@ -210,7 +210,7 @@ pub(crate) struct Listed {
     pub(crate) timestamp: u64,
 }
 
-/// What a description says, without buffers, and the buffers that it lists: those of records, those of aggregations.
+/// The capture that a description describes, without buffers, and its lists of buffers: of records, and of aggregations.
 pub(crate) fn listed(text: &[u8]) -> Option<(Capture, [Vec<Listed>; 2])> {
     let mut meta: Meta = serde_json::from_slice(text).ok()?;
     let lists = [std::mem::take(&mut meta.buffers), std::mem::take(&mut meta.aggbuffers)];
@@ -225,7 +225,7 @@ pub(crate) fn listed(text: &[u8]) -> Option<(Capture, [Vec<Listed>; 2])> {
     Some((said, lists.map(|list| list.into_iter().map(listed).collect())))
 }
 
-/// Where JSON went wrong, in bytes.
+/// Offset of an error in JSON, in bytes.
 pub(crate) fn offset_of(text: &[u8], cause: &serde_json::Error) -> Option<u64> {
     let lines = text.split_inclusive(|byte| *byte == b'\n').take(cause.line().checked_sub(1)?);
     let before: usize = lines.map(<[u8]>::len).sum();
@@ -305,7 +305,7 @@ fn capture(meta: Meta, file: &str, read: &mut dyn FnMut(&str) -> Result<Vec<u8>>
         let mut bytes = match &described.hex {
             None => match read(&described.file) {
                 Ok(bytes) => bytes,
-                // Other buffers can be read without it.
+                // The other buffers can be read without this one.
                 Err(error) if error.kind() == ErrorKind::Missing => {
                     findings.push(lost(&rules::MISSING, &described.file, None, error.message().to_owned()));
                     Vec::new()
@@ -331,7 +331,7 @@ fn capture(meta: Meta, file: &str, read: &mut dyn FnMut(&str) -> Result<Vec<u8>>
         if n_bytes > MAX_BUFFER_BYTES {
             return Err(Error::limit("bytes of all buffers", n_bytes, MAX_BUFFER_BYTES).in_file(file));
         }
-        // Where only the front of a ring is left, its oldest record stands there.
+        // If only the front of a ring is left, its oldest record is there.
         let is_lost = bytes.len() as u64 <= described.oldest && described.size.is_some_and(|size| size > has);
         let oldest = if is_lost { 0 } else { usize::try_from(described.oldest).unwrap_or(usize::MAX) };
         let MetaBuffer { cpu, file, drops, errors, timestamp, gaps, .. } = described;
@@ -345,13 +345,13 @@ fn capture(meta: Meta, file: &str, read: &mut dyn FnMut(&str) -> Result<Vec<u8>>
     Ok(capture)
 }
 
-/// Gaps from their offsets and lengths, as far as they lie within `n_bytes`.
+/// Gaps from their offsets and lengths, clipped to `n_bytes`.
 pub(crate) fn gaps_of(told: &[(u64, u64)], n_bytes: usize) -> Vec<Range<usize>> {
     let within = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(n_bytes);
     describe::in_order(told.iter().map(|(at, n)| within(*at)..within(at.saturating_add(*n))).collect())
 }
 
-/// What is wrong with the file of a buffer, so that records are lost.
+/// The finding for a faulty file of a buffer, which loses records.
 fn lost(rule: &RuleInfo, file: &str, offset: Option<u64>, message: String) -> Finding {
     let place = Place { file: Some(file.to_owned()), offset, ..Place::default() };
     rule.broken(place.clone(), message).losing(Loss::from(place))

@@ -1,4 +1,4 @@
-//! A principal buffer that describes itself: metadata travels as records with a reserved number.
+//! Self-describing principal buffers: metadata is stored as records with a reserved number.
 //!
 //! SPEC: dtrace.md#metadata-in-the-buffer
 
@@ -20,13 +20,13 @@ use quipu_wire::record::{Producer, Record};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
-/// The number of records that describe others. Numbers of enablings are dense from 1, so it collides with none.
+/// The number of metadata records. EPIDs are dense from 1, so it cannot be one.
 pub const RESERVED: u32 = 0xffff_ffff;
 
-/// Bytes before the payload.
+/// Length of the head before the payload in bytes.
 const HEAD: usize = 24;
 
-/// What a record with the reserved number is.
+/// Kinds of records with the reserved number.
 mod kind {
     pub(super) const METADATA: u32 = 1;
     pub(super) const BEGIN: u32 = 2;
@@ -38,19 +38,19 @@ mod kind {
 struct Inner<'b> {
     kind: u32,
     payload: &'b [u8],
-    /// With its head and the zeros after it.
+    /// Length with the head and the trailing zeros.
     bytes: usize,
     is_right: bool,
 }
 
-/// The record at the beginning of some bytes; `None` if it does not fit.
+/// The record at the beginning of some bytes; `None` if it is incomplete.
 fn inner(bytes: &[u8], order: ByteOrder) -> Option<Inner<'_>> {
     let (inner, crc) = unchecked(bytes, order)?;
     let is_right = crc == crc32c(&bytes[16..HEAD + inner.payload.len()]);
     Some(Inner { is_right, ..inner })
 }
 
-/// The same without its checksum, which is given: it counts as wrong.
+/// The same without checking the checksum, which is also returned; `is_right` is false.
 fn unchecked(bytes: &[u8], order: ByteOrder) -> Option<(Inner<'_>, u32)> {
     let word = |at| order.u32_at(bytes, at);
     let (crc, kind, len) = (word(12)?, word(16)?, word(20)? as usize);
@@ -60,7 +60,8 @@ fn unchecked(bytes: &[u8], order: ByteOrder) -> Option<(Inner<'_>, u32)> {
     Some((Inner { kind, payload, bytes, is_right: false }, crc))
 }
 
-/// The byte order of a buffer that begins with such a record; where it is damaged and is a beginning, the next one says it.
+/// The byte order of a buffer that begins with such a record. If the first record is damaged and may be a beginning, the
+/// second one decides.
 fn order_of(bytes: &[u8]) -> Option<ByteOrder> {
     let is_reserved = |at| ByteOrder::Little.u32_at(bytes, at) == Some(RESERVED);
     let orders = [ByteOrder::Little, ByteOrder::Big];
@@ -75,21 +76,22 @@ fn order_of(bytes: &[u8]) -> Option<ByteOrder> {
     of_first.clone().find(begins).or_else(|| of_first.clone().find(continues))
 }
 
-/// True if a file begins as such a buffer.
+/// Whether a file begins like such a buffer.
 pub fn is_likely(head: &[u8]) -> bool {
     order_of(head).is_some()
 }
 
-/// True if descriptions of such a buffer stand in a file whose beginning was overwritten: what stands before the first whole ones
-/// are records that they describe, but for the rest of one at the beginning, or for damage before the last of them.
+/// Whether a file has descriptions of such a buffer although its beginning was overwritten: the bytes before the first whole
+/// descriptions have to be records that they describe, except for a partial record at the beginning, or damage before the
+/// last of them.
 pub fn is_within(head: &[u8]) -> bool {
     let mut search = Search::new(head);
     let found = search.next(0, None);
     found.is_some_and(|(at, order)| Described::new(head, at, order).follow_records(&mut search, 0))
 }
 
-/// The same for a file that is nothing else: records before any of its descriptions may be evidence, and those after them, up to
-/// the next ones or to the end.
+/// Like [`is_within`], for a file that no other format accepts: records before any of its descriptions count as evidence,
+/// and so do the records after them, up to the next descriptions or the end.
 pub(crate) fn is_within_damage(head: &[u8]) -> bool {
     let mut search = Search::new(head);
     let mut from = 0;
@@ -103,22 +105,22 @@ pub(crate) fn is_within_damage(head: &[u8]) -> bool {
     false
 }
 
-/// True if descriptions stand anywhere in a file, so that what follows them can be read.
+/// Whether a file has descriptions anywhere, so that records after them can be read.
 pub(crate) fn has_descriptions(bytes: &[u8]) -> bool {
     order_of(bytes).is_some() || Search::new(bytes).next(0, None).is_some()
 }
 
-/// Whole descriptions, and how long the records are that they describe.
+/// Whole descriptions, and the sizes of the records that they describe.
 struct Described {
     start: usize,
     end: usize,
     order: ByteOrder,
-    /// Bytes of records by their numbers.
+    /// Sizes of records in bytes, by EPID.
     sizes: FxHashMap<u32, usize>,
 }
 
 impl Described {
-    /// Those that begin at `start`, which are whole.
+    /// Reads the descriptions that begin at `start`, which have to be whole.
     fn new(bytes: &[u8], start: usize, order: ByteOrder) -> Described {
         let mut sizes: FxHashMap<u32, usize> = FxHashMap::default();
         let mut end = start;
@@ -136,11 +138,12 @@ impl Described {
         Described { start, end, order, sizes }
     }
 
-    /// True if records after `from` lead to these descriptions: [`WALKED`] of them, which is no accident, or any from where one
-    /// may begin in a ring, within the length of the longest or at the first record of descriptions.
+    /// Whether records after `from` lead to these descriptions: either [`WALKED`] of them, which is not an accident, or any
+    /// number from a place where one may begin in a ring, which is within the length of the longest record, or at the first
+    /// record of descriptions.
     fn follow_records(&self, search: &mut Search<'_>, from: usize) -> bool {
         let n_words = (self.start - from) / 4;
-        // How many records lead from each word to the descriptions; `None` where none do.
+        // Number of records that lead from each word to the descriptions; `None` if they do not lead there.
         let mut leads = vec![None; n_words + 1];
         leads[n_words] = Some(0_u32);
         for word in (0..n_words).rev() {
@@ -168,7 +171,7 @@ impl Described {
         from == 0 && (0..=longest.min(n_words)).chain(first).any(|word| leads[word].is_some())
     }
 
-    /// True if these descriptions lead to [`WALKED`] records or more, up to the next ones or to the end.
+    /// Whether [`WALKED`] records or more follow these descriptions, up to the next ones or to the end.
     fn lead_to_records(&self, search: &mut Search<'_>) -> bool {
         let (mut at, mut n) = (self.end, 0_usize);
         loop {
@@ -192,22 +195,22 @@ impl Described {
     }
 }
 
-/// A record that begins descriptions has a payload that is never longer.
+/// Maximum payload of a record that begins descriptions, in bytes.
 const MAX_BEGIN_BYTES: usize = 64;
 
-/// How many times the size of a buffer the records may have together whose checksums are taken and are wrong.
+/// Limit on records with wrong checksums: their total length, as a multiple of the size of the buffer.
 const WRONG_TIMES: usize = 8;
 
-/// A search for descriptions that are whole. Checksums of right records are taken once; all wrong ones of a buffer share a limit,
-/// so that the time is linear in the size, whatever lengths records say.
+/// A search for whole descriptions. Checksums of correct records are computed once; all wrong ones of a buffer share a
+/// limit. So the time is linear in the size, whatever lengths records claim.
 struct Search<'b> {
     bytes: &'b [u8],
     word: memmem::Finder<'static>,
-    /// Bytes of records whose checksums may yet turn out to be wrong.
+    /// Remaining bytes of records whose checksums may turn out to be wrong.
     n_left: usize,
-    /// Records and words between them that may yet be passed from descriptions on, whose ranges may lie in each other.
+    /// Remaining steps over records and words after descriptions, whose ranges may overlap.
     n_steps: usize,
-    /// No record is right from where reading is up to here.
+    /// There is no correct record between the current position and this offset.
     none_until: usize,
 }
 
@@ -217,8 +220,8 @@ impl<'b> Search<'b> {
         Search { bytes, word: memmem::Finder::new(&[0xff; 4]), n_left, n_steps: n_left, none_until: 0 }
     }
 
-    /// The record at `at`, if it fits; one that the limit has no room for is taken as wrong. Right ones that are read one after
-    /// the other cost nothing.
+    /// The record at `at`, if it is complete; a record that exceeds the limit counts as wrong. Correct records that are read
+    /// consecutively do not use up the limit.
     fn checked(&mut self, at: usize, order: ByteOrder) -> Option<Inner<'b>> {
         let rest = self.bytes.get(at..)?;
         let len = order.u32_at(rest, 20)? as usize;
@@ -232,7 +235,7 @@ impl<'b> Search<'b> {
         Some(inner)
     }
 
-    /// How long the record at `at` is, if its checksum is right. Records may stand in each other, so that all share the limit.
+    /// The length of the record at `at`, if its checksum is correct. Records may overlap, so they all share the limit.
     fn record(&mut self, at: usize, order: ByteOrder) -> Option<usize> {
         let rest = self.bytes.get(at..)?;
         let len = order.u32_at(rest, 20)? as usize;
@@ -243,7 +246,7 @@ impl<'b> Search<'b> {
         inner(rest, order).filter(|inner| inner.is_right).map(|inner| inner.bytes)
     }
 
-    /// The next aligned reserved word.
+    /// Offset of the next aligned reserved word.
     fn reserved(&self, from: usize) -> Option<usize> {
         let mut at = from.next_multiple_of(4);
         loop {
@@ -255,7 +258,7 @@ impl<'b> Search<'b> {
         }
     }
 
-    /// The next record with a right checksum that begins at `from` or after it, before `to`. Of calls, each begins later.
+    /// Offset of the next record with a correct checksum in `from..to`. Each call has to begin after the one before.
     fn right(&mut self, from: usize, to: usize, order: ByteOrder) -> Option<usize> {
         let mut at = from.max(self.none_until);
         while let Some(found) = self.reserved(at).filter(|found| *found < to) {
@@ -272,7 +275,7 @@ impl<'b> Search<'b> {
         None
     }
 
-    /// Where the next descriptions begin, at `from` or after it, and their byte order; in the order that is known.
+    /// Offset of the next descriptions at or after `from`, and their byte order; if the order is `known`, only in that order.
     fn next(&mut self, from: usize, known: Option<ByteOrder>) -> Option<(usize, ByteOrder)> {
         let mut at = from;
         loop {
@@ -280,7 +283,7 @@ impl<'b> Search<'b> {
             let bytes = &self.bytes[at..];
             let begins = |order: &ByteOrder| {
                 let is_short = order.u32_at(bytes, 20).is_some_and(|len| len as usize <= MAX_BEGIN_BYTES);
-                // The checksum is that of a few bytes.
+                // The checksum covers only a few bytes.
                 known.is_none_or(|known| known == *order)
                     && is_short
                     && order.u32_at(bytes, 16) == Some(kind::BEGIN)
@@ -297,7 +300,8 @@ impl<'b> Search<'b> {
         }
     }
 
-    /// Whether the descriptions that begin here are whole; where they are not, where to look on, which is after here.
+    /// Whether the descriptions that begin here are whole. If not, the offset at which to continue the search, which is
+    /// after `start`.
     fn end(&mut self, start: usize, order: ByteOrder) -> Result<(), usize> {
         let (mut at, mut n) = (start, 0);
         loop {
@@ -322,10 +326,10 @@ impl<'b> Search<'b> {
     }
 }
 
-/// Reads a buffer that describes itself.
+/// Reads a self-describing buffer.
 ///
 /// # Errors
-/// `Malformed` for descriptions that are wrong. What is wrong with single records is found.
+/// `Malformed` for invalid descriptions. Faults of single records become findings.
 pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
     let place = |offset: usize| Place {
         file: Some(file.to_owned()),
@@ -342,20 +346,20 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
     let mut data = bytes.clone();
     let mut gaps = Vec::new();
     let mut at = first;
-    // Zeros are what stands between records.
+    // Metadata records are replaced with zeros, like those between records.
     let mut pass_over = |data: &mut Vec<u8>, range: Range<usize>| {
         data[range.clone()].fill(0);
         gaps.push(range);
     };
     pass_over(&mut data, 0..first);
-    // What is passed over because nothing says where the next record begins.
+    // The loss of a range that is skipped because the next record cannot be located.
     let without = |from: usize, to: usize| quipu_model::Loss {
         bytes: Amount::Exactly((to - from) as u64),
         resumed: (to < bytes.len()).then(|| place(to)),
         ..quipu_model::Loss::from(place(from))
     };
-    // Where the descriptions begin that are being read, and how many of them came; or a record since their end is wrong, so that
-    // their beginning may be it.
+    // `open`: offset of the descriptions being read, and number of their records so far. `may_begin`: a record since the end
+    // of the last descriptions is damaged and may be the beginning of new ones.
     let mut open: Option<(usize, u32)> = None;
     let mut may_begin = false;
     while let Some(id) = order.u32_at(&bytes, at) {
@@ -381,7 +385,7 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
                             "a record of descriptions has a wrong checksum, and is not used".to_owned();
                         let finding = rules::CHECKSUM.broken(place(at), message);
                         let end = at + inner.bytes;
-                        // Its length is what is wrong if another record is within it, or none after it.
+                        // Its length is damaged if another record is within it, or none follows it.
                         let next = search.right(at + 4, end, order).or_else(|| {
                             let is_place = is_place_of_record(&bytes[end..], order, &describer.capture);
                             (!is_place).then(|| search.right(end, bytes.len(), order).unwrap_or(bytes.len()))
@@ -448,7 +452,7 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
                     let step = enabling.size.max(Dialect::Classic.header_bytes());
                     at = at.saturating_add(step as usize);
                 }
-                // Where no descriptions follow, reading records reports it.
+                // If no descriptions follow, reading the records will report the loss.
                 None => match search.next(at + 4, Some(order)) {
                     Some((next, _)) => {
                         let n = next - at;
@@ -469,7 +473,7 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
         findings.push(never_end(place(start), n));
     }
     let counts = describer.counts.iter().find(|(is_states, ..)| !is_states).copied();
-    // Its only stream has the number of its CPU.
+    // The only stream has the number of its CPU.
     let (_, cpu, errors, timestamp) =
         counts.unwrap_or((false, describer.cpus.values().copied().min().unwrap_or(0), 0, 0));
     describer.capture.order = order;
@@ -498,21 +502,21 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
     Ok(capture)
 }
 
-/// Descriptions whose end is missing: what they did not come to say is not known.
+/// The finding for descriptions without an end, which may be incomplete.
 fn never_end(place: Place, n: u32) -> quipu_model::Finding {
     rules::CUT.broken(place, format!("descriptions have no end: {n} are there"))
 }
 
-/// How many records must follow each other where one may begin: a word of data may look like the number of one.
+/// Number of consecutive records that confirm the place of one: a word of data may look like an EPID.
 const WALKED: usize = 8;
 
-/// True if records follow each other from there, or lead to descriptions or to the end of the buffer.
+/// Whether consecutive records begin here, or lead to descriptions or to the end of the buffer.
 fn is_place_of_record(rest: &[u8], order: ByteOrder, capture: &Capture) -> bool {
     let (mut at, mut n_zeros) = (0, 0);
     for _ in 0..WALKED {
         match order.u32_at(rest, at) {
             None | Some(RESERVED) => break,
-            // Records are aligned to eight bytes at most, but for cleared ones, which are rare.
+            // Records are aligned to at most eight bytes, except after cleared ones, which are rare.
             Some(0) if n_zeros == 0 => (at, n_zeros) = (at + 4, 1),
             Some(id) => match capture.enabling(id) {
                 Some((_, enabling)) => {
@@ -526,14 +530,14 @@ fn is_place_of_record(rest: &[u8], order: ByteOrder, capture: &Capture) -> bool 
     true
 }
 
-/// Descriptions are repeated after this many bytes of records, or four times their own if that is more: a reader that has only
-/// the rest of a ring begins there.
+/// Descriptions are repeated after this many bytes of records, or four times their own length if that is more, so that a
+/// reader that only has the rest of a ring can begin there.
 pub const REPEAT_BYTES: usize = 24 << 10;
 
 /// Writes a buffer of a capture with all descriptions before its records, and again after each [`REPEAT_BYTES`].
 ///
 /// # Errors
-/// `Unsupported` for dialects whose records have other headers.
+/// `Unsupported` for dialects with other record headers.
 pub fn write(capture: &Capture, buffer: &Buffer, producer: Producer) -> Result<Vec<u8>> {
     if capture.dialect != Dialect::Classic {
         let dialect = capture.dialect.name();
@@ -554,7 +558,7 @@ pub fn write(capture: &Capture, buffer: &Buffer, producer: Producer) -> Result<V
         out[start + 12..start + 16].copy_from_slice(&word);
         out.resize(out.len().next_multiple_of(4), 0);
     };
-    // A buffer without its bytes says its CPU.
+    // A copy without its bytes, which carries the CPU.
     let Buffer { cpu, errors, timestamp, .. } = *buffer;
     let this = Buffer { cpu, errors, timestamp, ..Buffer::default() };
     let records = described::records_beside(capture, producer, &[this], &[]);
@@ -570,7 +574,7 @@ pub fn write(capture: &Capture, buffer: &Buffer, producer: Producer) -> Result<V
     for loss in lost::of_cpu(buffer, lost::OF_RECORDS).into_iter().chain(lost::of_no_cpu(capture)) {
         put(&mut out, kind::LOSS, &loss.to_value().to_bytes());
     }
-    // Where records were cleared is a loss; beyond a number of such places, all others are one.
+    // Cleared records are written as losses; above a number of such places, the rest is summed up in one loss.
     let (mut gaps, mut n_more, mut n_bytes) = (FxHashMap::<usize, Range<usize>>::default(), 0_u64, 0_u64);
     examine::each_cleared(capture, buffer, &mut |gap, record| {
         if (gaps.len() as u64) < examine::MAX_FAULTS {
@@ -585,7 +589,7 @@ pub fn write(capture: &Capture, buffer: &Buffer, producer: Producer) -> Result<V
     }
     let mut cursor = Cursor::new(buffer);
     let mut next = out.len() + far;
-    // Where it cannot be read on is found when a capture is loaded.
+    // If the rest cannot be read, that is found when the capture is loaded.
     while let Ok(Some(record)) = cursor.next_record(capture, buffer) {
         if out.len() >= next {
             out.extend_from_slice(&snapshot);

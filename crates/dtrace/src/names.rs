@@ -1,4 +1,4 @@
-//! What the traced host calls services and other hosts: `%P` and `%I` print it.
+//! The traced host's names for services and other hosts, which `%P` and `%I` print.
 //!
 //! SPEC: dtrace.md#the-host
 
@@ -6,17 +6,17 @@ use quipu_model::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Names of services by their ports, and of hosts by their addresses.
+/// Names of services by port, and of hosts by network address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Names {
-    /// By port.
+    /// Names of services, by port.
     pub services: BTreeMap<u16, String>,
-    /// By address, as the records have it.
+    /// Names of hosts, by address as written in records.
     pub hosts: BTreeMap<String, String>,
 }
 
-/// No host's name is longer.
+/// Maximum length of a name in bytes.
 const MAX_BYTES: usize = 1024;
 
 fn check(what: &str, text: &str) -> Result<()> {
@@ -27,31 +27,31 @@ fn check(what: &str, text: &str) -> Result<()> {
 }
 
 impl Names {
-    /// True without names.
+    /// Whether there are no names.
     pub(crate) fn is_empty(&self) -> bool {
         self.services.is_empty() && self.hosts.is_empty()
     }
 
-    /// What the host of an address is called; the address itself if that is not known.
+    /// The name of the host with this address; the address itself if it has none.
     pub(crate) fn host<'a>(&'a self, address: &'a [u8]) -> &'a [u8] {
         let name = std::str::from_utf8(address).ok().and_then(|address| self.hosts.get(address));
         name.map_or(address, |name| name.as_bytes())
     }
 
-    /// Names the service of a port.
+    /// Adds the name of the service of a port.
     ///
     /// # Errors
-    /// `Limit` for a name that no service has.
+    /// `Limit` for a name that is too long.
     pub(crate) fn add_service(&mut self, port: u16, name: &str) -> Result<()> {
         check("bytes in the name of a service", name)?;
         self.services.insert(port, name.to_owned());
         Ok(())
     }
 
-    /// Names the host of an address.
+    /// Adds the name of the host with an address.
     ///
     /// # Errors
-    /// `Limit` for a name or an address that no host has.
+    /// `Limit` for a name or an address that is too long.
     pub(crate) fn add_host(&mut self, address: &str, name: &str) -> Result<()> {
         check("bytes in the name of a host", name)?;
         check("bytes in the address of a host", address)?;

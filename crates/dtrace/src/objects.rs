@@ -1,4 +1,4 @@
-//! The consumer's records as JSON: one object, in which each record stands on a line of its own.
+//! The consumer's records as one JSON object, with each record on a line of its own.
 //!
 //! SPEC: dtrace.md#json
 
@@ -14,15 +14,15 @@ use serde_json::Value as Json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The object of a capture while it is written: `{"dtrace": {"probes": […], "aggregations": […]}}`.
+/// Writes the object of a capture: `{"dtrace": {"probes": […], "aggregations": […]}}`.
 #[derive(Debug, Default)]
 pub(crate) struct Listed {
-    /// The list that is written has an element.
+    /// Whether the current list has an element.
     has_element: bool,
 }
 
 impl Listed {
-    /// Begins the object, and the list of probes with what was dropped.
+    /// Begins the object and the list of probes, with the drops.
     pub(crate) fn begin(&mut self, capture: &Capture, out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"dtrace\":{\"probes\":[");
         for drop in messages::dropped(capture) {
@@ -33,7 +33,7 @@ impl Listed {
     /// Appends a record.
     ///
     /// # Errors
-    /// As for its text.
+    /// Returns the same errors as printing its text.
     pub(crate) fn firing(
         &mut self,
         consumer: &mut Consumer,
@@ -47,7 +47,8 @@ impl Listed {
         result
     }
 
-    /// Ends the object, with the aggregations that no record printed, if all records were taken.
+    /// Ends the object, with the aggregations that no record printed. `None` leaves these out, for runs that did not process
+    /// all records.
     pub(crate) fn end(&mut self, consumer: Option<&mut Consumer>, out: &mut Vec<u8>) {
         out.extend_from_slice(b"\n],\"aggregations\":[");
         self.has_element = false;
@@ -65,7 +66,7 @@ impl Listed {
 }
 
 impl Consumer {
-    /// A record as an object, if it prints anything; and why it is not whole.
+    /// A record as an object, if it prints anything; and an error if the object is incomplete.
     fn object(&mut self, firing: &Firing<'_>) -> (Option<Json>, Result<()>) {
         let plans = Arc::clone(&self.plans);
         let Some(plan) = plans.get(firing.record.position as usize).filter(|plan| !plan.is_silent) else {
@@ -91,7 +92,7 @@ impl Consumer {
         (Some(Json::Object(object)), fault.map_or(Ok(()), |message| Err(self.fault(firing, message))))
     }
 
-    /// An object for each aggregation that no record printed.
+    /// An object for each aggregation that no record has printed.
     fn unprinted(&mut self) -> Vec<Json> {
         self.turn_host(0);
         self.aggregates.settle();

@@ -1,44 +1,44 @@
-//! The consumer's options, as far as text depends on them.
+//! Options of the consumer that affect its text.
 //!
 //! SPEC: dtrace.md#captures
 
 use quipu_model::options::nearest;
 use quipu_model::{Error, Result};
 
-/// What the consumer was told about its output, by `-x`, `-q`, `-F` or `setopt()`.
+/// Options of the consumer's output, set by `-x`, `-q`, `-F` or `setopt()`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// No heading and nothing around values.
+    /// Prints no heading, and only values.
     pub quiet: bool,
-    /// Entries and returns are indented.
+    /// Indents entries and returns.
     pub flowindent: bool,
-    /// Records of all CPUs in the order of their times.
+    /// Sorts records of all CPUs by time.
     pub temporal: bool,
-    /// Bytes are never shown as strings.
+    /// Never prints bytes as strings.
     pub rawbytes: bool,
-    /// Counts and sums are drawn as bars.
+    /// Draws counts and sums as bars.
     pub agghist: bool,
-    /// Histograms on one line.
+    /// Prints histograms on one line.
     pub aggpack: bool,
-    /// The tallest bar fills the width.
+    /// Scales bars so that the tallest one fills the width.
     pub aggzoom: bool,
-    /// Aggregations in the order of their keys.
+    /// Sorts aggregations by their keys.
     pub aggsortkey: bool,
-    /// All orders reversed.
+    /// Reverses all orders.
     pub aggsortrev: bool,
-    /// Which of several aggregations `printa()` sorts by.
+    /// The aggregation by which `printa()` sorts several, by position.
     pub aggsortpos: u32,
-    /// Which member of the key comes first.
+    /// The member of the key by which to sort first, by position.
     pub aggsortkeypos: u32,
-    /// Blanks before frames.
+    /// Number of blanks before frames.
     pub stackindent: Option<u32>,
-    /// Bars of Unicode.
+    /// Draws bars with Unicode characters.
     pub utf8: bool,
-    /// Messages of drops begin with a tag.
+    /// Begins messages of drops with a tag.
     pub droptags: bool,
 }
 
-/// The options that text depends on.
+/// Names of the options that affect text.
 pub const NAMES: [&str; 15] = [
     "quiet",
     "flowindent",
@@ -57,7 +57,7 @@ pub const NAMES: [&str; 15] = [
     "droptags",
 ];
 
-/// The options of the kernel and of the consumer that text does not depend on.
+/// Names of the options of the kernel and of the consumer that do not affect text.
 ///
 /// SPEC: dtrace.md#captures
 pub const OF_TRACING: [&str; 20] = [
@@ -83,16 +83,16 @@ pub const OF_TRACING: [&str; 20] = [
     "zone",
 ];
 
-/// Why an option is not set.
+/// Reason why an option is not set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// Text does not depend on an option of this name.
+    /// No option of this name affects text.
     Unknown,
-    /// It takes other values: these.
+    /// The option does not take this value; the text says which values it takes.
     Value(&'static str),
 }
 
-/// Whether a value turns an option on or off; none if it does neither.
+/// Whether a value turns an option on or off; `None` if it is neither.
 fn is_on(value: &str) -> Option<bool> {
     match value.to_ascii_lowercase().as_str() {
         "" | "set" | "enable" | "yes" | "on" | "true" => Some(true),
@@ -101,28 +101,29 @@ fn is_on(value: &str) -> Option<bool> {
     }
 }
 
-/// A stack is never indented further.
+/// Maximum indentation of a stack.
 const MAX_INDENT: u64 = 4096;
 
-/// Blanks before frames where no option says how many.
+/// Default number of blanks before frames.
 const INDENT: u32 = 14;
 
 impl Settings {
-    /// Reads a comma list: `quiet`, `aggsortkey=1`, …. Options that text does not depend on are passed over.
+    /// Reads a comma-separated list: `quiet`, `aggsortkey=1`, …. Options that do not affect text, and invalid values, are
+    /// ignored.
     pub fn of(list: &str) -> Settings {
         let mut settings = Settings::default();
         settings.add(list);
         settings
     }
 
-    /// The same, where nothing is passed over in silence.
+    /// Like [`Settings::of`], but calls `refused` for each option that is ignored.
     pub(crate) fn of_each(list: &str, refused: impl FnMut(&str)) -> Settings {
         let mut settings = Settings::default();
         settings.add_each(list, refused);
         settings
     }
 
-    /// Sets the options of a comma list; what text does not depend on, and values that make no sense, are passed over.
+    /// Sets the options of a comma-separated list; options that do not affect text, and invalid values, are ignored.
     pub fn add(&mut self, list: &str) {
         self.add_each(list, |_| {});
     }
@@ -136,8 +137,8 @@ impl Settings {
         }
     }
 
-    /// Reads options as they stand on the command line of `dtrace`: `-q -F -x aggsortkey`, `-qFx aggsortkey`. What text does not
-    /// depend on is passed over.
+    /// Reads options from a command line of `dtrace`: `-q -F -x aggsortkey`, `-qFx aggsortkey`. Options that do not affect
+    /// text are ignored.
     pub fn of_command(line: &str) -> Settings {
         let mut settings = Settings::default();
         let mut words = line.split_whitespace();
@@ -152,7 +153,7 @@ impl Settings {
                         settings.add(if own.is_empty() { words.next().unwrap_or("") } else { own });
                         break;
                     }
-                    // The value of another letter, as of `-n`, may stand after it.
+                    // The value of another letter, such as `-n`, may follow it.
                     _ => break,
                 }
             }
@@ -160,10 +161,10 @@ impl Settings {
         settings
     }
 
-    /// Sets one option as a user gives it, `name` or `name=value`.
+    /// Sets one option given by a user, as `name` or `name=value`.
     ///
     /// # Errors
-    /// `Unsupported` for options that text does not depend on; `Usage` for values that the option does not take.
+    /// `Unsupported` for options that do not affect text; `Usage` for invalid values.
     pub fn give(&mut self, option: &str) -> Result<()> {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         match self.set(name, value) {
@@ -189,7 +190,7 @@ impl Settings {
     /// Sets one option; an empty value turns it on.
     ///
     /// # Errors
-    /// Why it is not set.
+    /// The reason why it is not set.
     pub fn set(&mut self, name: &str, value: &str) -> std::result::Result<(), Refused> {
         if let Some(flag) = self.flag(name) {
             *flag = is_on(value).ok_or(Refused::Value("1 or 0, or nothing"))?;
@@ -215,7 +216,7 @@ impl Settings {
         Ok(())
     }
 
-    /// The option of this name that is on or off.
+    /// The on-off option with this name.
     fn flag(&mut self, name: &str) -> Option<&mut bool> {
         Some(match name {
             "quiet" => &mut self.quiet,
@@ -233,7 +234,7 @@ impl Settings {
         })
     }
 
-    /// The options that are set, by name; those that are turned on have no number.
+    /// The options that are set, by name; `None` is an option that is turned on.
     pub fn list(&self) -> Vec<(&'static str, Option<u32>)> {
         let flags = [
             ("quiet", self.quiet),
@@ -257,8 +258,8 @@ impl Settings {
         flags.chain(numbers.into_iter().filter(|(_, n)| n.is_some())).collect()
     }
 
-    /// Which options two hosts have otherwise that cannot be those of each: the order of all records and the messages of drops;
-    /// and how aggregations look that are printed at the end, if there are any.
+    /// The options that differ between two hosts and have to be common to all: the order of records and the messages of
+    /// drops; and, if there are aggregations, the options for those printed at the end.
     pub(crate) fn differences(&self, other: &Settings, has_aggregations: bool) -> Vec<&'static str> {
         let of_all = |name: &str| match name {
             "temporal" | "droptags" => true,
@@ -272,7 +273,7 @@ impl Settings {
         NAMES.into_iter().filter(|name| of_all(name) && is_other(name)).collect()
     }
 
-    /// Blanks before frames.
+    /// Number of blanks before frames.
     pub fn indent(&self) -> usize {
         self.stackindent.unwrap_or(INDENT) as usize
     }

@@ -1,7 +1,7 @@
-//! The text that descriptions were read from, as far as they do not say it: order, blanks, members that nothing here needs. With
-//! it a capture that went through a stream is written again byte for byte.
+//! The text from which descriptions were read, with details that the descriptions do not have: order, blanks, unknown
+//! members. With it, a capture that went through a stream is written again byte for byte.
 //!
-//! What is written is what the capture says: a text that says something else is not used.
+//! The text is used only if it describes the same as the capture.
 //!
 //! SPEC: dtrace.md#captures
 
@@ -15,22 +15,22 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Name of the attachment that has lines without those that samples and states say themselves.
+/// Name of the attachment with the lines, except those that can be derived from samples and states.
 pub(crate) const LINES: &str = "raw.jsonl.lines";
 
-/// No more text is kept.
+/// Maximum size of the text in bytes.
 const MAX_TEXT: usize = 64 << 20;
 
-/// What a line of the attachment begins with: a line of text, a line of text that a sample or state is read from, a number of
-/// samples and states whose lines are as they are written here.
+/// Prefixes of lines in the attachment: a line of text; a line of text from which a sample or state was read; a number of
+/// samples and states whose lines are in the usual form.
 const TEXT: u8 = b':';
 const TOLD: u8 = b'!';
 const EVENTS: u8 = b'=';
 
-/// The text that descriptions were read from.
+/// The text from which descriptions were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
-    /// It is not known.
+    /// The text is unknown.
     #[default]
     Unknown,
     /// `meta.json`.
@@ -39,24 +39,24 @@ pub enum Origin {
     Lines(Lines),
 }
 
-/// The lines of `raw.jsonl`, and the file `opts` if it was there.
+/// The lines of `raw.jsonl`, and the file `opts` if it existed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lines {
-    /// As they are attached.
+    /// The lines, in the form of the attachment.
     parts: Vec<u8>,
-    /// Samples and states since the last part.
+    /// Number of samples and states since the last part.
     n_events: u64,
     is_too_long: bool,
     pub(crate) options: Option<Arc<[u8]>>,
 }
 
 impl Lines {
-    /// Takes a line, which ends with a newline but for the last one.
+    /// Takes a line, with its newline unless it is the last one.
     pub(crate) fn text(&mut self, line: &[u8]) {
         self.put(TEXT, line);
     }
 
-    /// Takes a line that a sample or state was read from. `usual` is how it would be written here.
+    /// Takes a line from which a sample or state was read. `usual` is its usual form.
     pub(crate) fn event(&mut self, line: &[u8], usual: &[u8]) {
         match line == usual {
             true => self.n_events += 1,
@@ -80,13 +80,13 @@ impl Lines {
         }
     }
 
-    /// All lines were taken.
+    /// Ends the lines.
     pub(crate) fn finish(mut self) -> Origin {
         self.close();
         if self.is_too_long { Origin::Unknown } else { Origin::Lines(self) }
     }
 
-    /// The text of the lines; none if it does not say what the capture says.
+    /// The text of the lines; `None` if it does not describe the same as the capture.
     fn written(&self, capture: &Capture) -> Option<Vec<u8>> {
         let (mut text, mut told) = (Vec::new(), Vec::new());
         let mut events = capture.events.iter();
@@ -120,7 +120,7 @@ impl Lines {
     }
 }
 
-/// True if two captures have the same descriptions.
+/// Whether two captures have the same descriptions.
 fn describes(one: &Capture, other: &Capture) -> bool {
     let records = |capture| described::records_beside(capture, Producer::default(), &[], &[]);
     one.dialect == other.dialect && one.lost == other.lost && records(one) == records(other)
@@ -132,7 +132,7 @@ impl Origin {
         if text.len() > MAX_TEXT { Origin::Unknown } else { Origin::Meta(text.into()) }
     }
 
-    /// What a stream attaches.
+    /// The attachments for a stream.
     pub(crate) fn attachments(&self) -> Vec<(&'static str, Cow<'_, [u8]>)> {
         match self {
             Origin::Unknown => Vec::new(),
@@ -145,7 +145,7 @@ impl Origin {
         }
     }
 
-    /// Takes an attachment; gives it back if it is none of these.
+    /// Takes an attachment; returns it if it is not one of these.
     pub(crate) fn take(&mut self, name: &str, bytes: Vec<u8>) -> Option<Vec<u8>> {
         let lines = match self {
             Origin::Lines(lines) => std::mem::take(lines),
@@ -165,7 +165,7 @@ impl Origin {
         None
     }
 
-    /// The files that a capture was read from, byte for byte; none if they are not known, or say something else.
+    /// The files from which a capture was read, byte for byte; `None` if they are unknown, or describe something else.
     pub(crate) fn files(&self, capture: &Capture) -> Option<Vec<File>> {
         match self {
             Origin::Unknown => None,
@@ -183,7 +183,7 @@ impl Origin {
     }
 }
 
-/// The bytes of the buffers of each CPU, one after the other, each from its oldest record on.
+/// The bytes of the buffers of each CPU, concatenated, each from its oldest record.
 fn bytes_of(buffers: &[Buffer]) -> BTreeMap<u32, Vec<u8>> {
     let mut all: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
     for buffer in buffers {
@@ -196,7 +196,7 @@ fn bytes_of(buffers: &[Buffer]) -> BTreeMap<u32, Vec<u8>> {
     all
 }
 
-/// What stands beside buffers, by CPU: what was dropped, and the last errors and time.
+/// Further facts about buffers, by CPU: the sum of drops, and the last errors and time.
 fn beside<'b>(all: impl Iterator<Item = (u32, u64, u64, u64)> + 'b) -> BTreeMap<u32, (u64, u64, u64)> {
     let mut by_cpu: BTreeMap<u32, (u64, u64, u64)> = BTreeMap::new();
     for (cpu, drops, errors, timestamp) in all {
@@ -206,7 +206,7 @@ fn beside<'b>(all: impl Iterator<Item = (u32, u64, u64, u64)> + 'b) -> BTreeMap<
     by_cpu
 }
 
-/// `meta.json` and the files of the buffers that it lists. Their bytes are those of the capture, and all of them.
+/// `meta.json` and the files of the buffers that it lists. `None` unless these have exactly the bytes of the capture.
 fn with_buffers(text: &[u8], capture: &Capture) -> Option<Vec<File>> {
     let (said, [records, states]) = meta::listed(text)?;
     if said.status != capture.status || !describes(&said, capture) {
@@ -231,7 +231,7 @@ fn with_buffers(text: &[u8], capture: &Capture) -> Option<Vec<File>> {
             let mut bytes = std::mem::replace(rest, after);
             bytes.rotate_right(buffer.oldest.min(n));
             match buffer.bytes {
-                // The description has them itself.
+                // The bytes are in the description.
                 Some(own) if own == bytes => {}
                 Some(_) => return None,
                 None if !names.insert(buffer.file.clone())
@@ -251,7 +251,7 @@ fn with_buffers(text: &[u8], capture: &Capture) -> Option<Vec<File>> {
     Some(files)
 }
 
-/// True for names of files that stay in their folder.
+/// Whether a file name stays in its folder.
 pub(crate) fn is_plain(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with('.')
@@ -259,7 +259,7 @@ pub(crate) fn is_plain(name: &str) -> bool {
         && until_nul(name.as_bytes()).len() == name.len()
 }
 
-/// The line of a sample or a state with its newline, as captures are written here.
+/// The usual form of the line of a sample or a state, with its newline.
 pub(crate) fn usual<'s>(capture: &Capture, event: &Event, scratch: &'s mut Vec<u8>) -> &'s [u8] {
     scratch.clear();
     linux::put_event(capture, event, scratch);

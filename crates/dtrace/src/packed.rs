@@ -1,4 +1,4 @@
-//! Aggregations on one line each: the options `agghist` and `aggpack`.
+//! Aggregations on one line each, for the options `agghist` and `aggpack`.
 //!
 //! SPEC: dtrace.md#aggregation-text
 
@@ -14,27 +14,27 @@ use crate::value::Value;
 use quipu_model::buckets::{self, Linear, ZERO_CELL};
 use rustc_hash::FxHashMap;
 
-/// What the entries of a variable share.
+/// Properties that the entries of a variable share.
 #[derive(Clone, Copy, Debug)]
 struct Shared {
     bars: Bars,
-    /// First and last cell that are shown.
+    /// First and last cell to print.
     range: (usize, usize),
 }
 
-/// Prints entries of some variables in the packed forms.
+/// Prints entries of some variables in packed form.
 #[derive(Debug, Default)]
 pub(crate) struct Packer {
     shared: FxHashMap<u64, Shared>,
     last: Option<u64>,
 }
 
-/// The steps of a cell.
+/// Characters for the height of a cell, for positive and negative counts.
 const POSITIVE: &[u8; 8] = b"__xxxxXX";
 const NEGATIVE: &[u8; 6] = b"vvvvVV";
 
 impl Packer {
-    /// Looks at all entries that are printed, if options ask for a packed form.
+    /// Prepares the packed form of all entries, if options request it.
     pub(crate) fn new(context: &Context<'_>, all: &[&Entry]) -> Packer {
         let mut packer = Packer::default();
         if !context.settings.agghist && !context.settings.aggpack {
@@ -87,7 +87,7 @@ impl Packer {
     }
 }
 
-/// The cells that are shown of all entries of a variable.
+/// The range of cells to print for all entries of a variable.
 fn range_of(entries: &[&Entry]) -> (usize, usize) {
     let Some(first) = entries.first().filter(|entry| entry.value.function == Function::Quantize) else {
         return (0, entries.first().map_or(0, |entry| entry.value.cells.len().saturating_sub(1)));
@@ -105,7 +105,7 @@ fn range_of(entries: &[&Entry]) -> (usize, usize) {
     (from, (to + 1).min(last_cell))
 }
 
-/// Columns of a member of the key.
+/// Width of a member of the key in columns.
 fn key_width(rec: &Rec) -> usize {
     match rec.size {
         1 => 3,
@@ -125,7 +125,7 @@ fn key(context: &Context<'_>, rec: &Rec, bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Columns of a number in the heading, where a power of ten counts one less.
+/// Width of a number in the heading in columns, with one less for a power of ten.
 fn digits(value: i64) -> usize {
     let mut n = 1 + usize::from(value < 0);
     let mut power = 10u64;
@@ -140,7 +140,7 @@ fn digits(value: i64) -> usize {
     n.max(4)
 }
 
-/// Columns of the numbers left and right of the cells.
+/// Widths of the numbers left and right of the cells.
 fn widths(value: &Value, range: (usize, usize)) -> (usize, usize) {
     match value.function {
         Function::Quantize => {

@@ -1,4 +1,4 @@
-//! What is to be done for each part of a record, found out once for each enabling.
+//! Plans of the work for each part of a record, made once per enabling.
 
 use crate::action::Action;
 use crate::describe::{Capture, Dialect, Enabling, Rec};
@@ -7,47 +7,47 @@ use crate::library::{self, Routine};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What is done for some parts of a record.
+/// The operation for one or more parts of a record.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Op {
-    /// A value is printed.
+    /// Prints a value.
     Trace(usize),
-    /// A value is printed by its type, if the capture has that.
+    /// Prints a value by its type, if the capture has the type.
     Typed(usize, Arc<str>),
-    /// The address and the value of a `print()` of Linux.
+    /// Prints the address and the value of a Linux `print()`.
     Print(usize, usize),
-    /// The command ends with a status.
+    /// Ends the command with a status.
     Exit(usize),
-    /// A format is printed.
+    /// Prints a format.
     Printf(Arc<Format>, Range<usize>),
-    /// What the consumer would do with the text of a format is shown.
+    /// Prints the text of a format for an action that is not performed.
     Shown(Shown, Arc<Format>, Range<usize>),
-    /// Aggregations are printed.
+    /// Prints aggregations.
     Printa(Option<Arc<Format>>, Range<usize>),
-    /// The consumer does something itself.
+    /// Performs one of the consumer's own actions.
     Library(Routine, Range<usize>),
-    /// Bytes are dumped.
+    /// Dumps bytes.
     Tracemem(usize),
-    /// How many of the next bytes are dumped.
+    /// Sets the number of bytes of the next dump.
     Size(usize),
-    /// A length and bytes are dumped.
+    /// Dumps bytes after a length.
     Printm(usize),
-    /// A stack is printed.
+    /// Prints a stack.
     Stack(usize),
-    /// An address is printed.
+    /// Prints an address.
     Symbol(usize),
-    /// A speculation ends; nothing is printed.
+    /// Ends a speculation; prints nothing.
     Speculation,
-    /// The parts contradict each other.
+    /// The parts contradict each other; prints nothing.
     Fault(Arc<str>),
 }
 
-/// What is shown and never done.
+/// An action that is shown and never performed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
-    /// A command.
+    /// Running a command.
     System,
-    /// The name of a file.
+    /// Opening a file.
     Freopen,
 }
 
@@ -55,9 +55,9 @@ pub(crate) enum Shown {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Plan {
     pub(crate) ops: Vec<Op>,
-    /// True for the clause that reports errors.
+    /// Whether this is the clause that reports errors.
     pub(crate) is_error: bool,
-    /// True if it only ends speculations, so that nothing is printed.
+    /// Whether it only ends speculations, so that nothing is printed.
     pub(crate) is_silent: bool,
 }
 
@@ -76,7 +76,7 @@ impl Plan {
         plan
     }
 
-    /// Adds what is done for the part at `at` and those that belong to it; says how many these are.
+    /// Adds the operation for the part at `at` and the parts that belong to it; returns the number of parts.
     fn add(&mut self, capture: &Capture, recs: &[Rec], at: usize) -> usize {
         let rec = &recs[at];
         let same = || recs[at..].iter().take_while(|other| is_same_statement(rec, other)).count();
@@ -135,7 +135,7 @@ impl Plan {
             Action::None | Action::Silent | Action::Aggregate(_) => return 1,
             Action::Unknown(code) => (Op::Fault(format!("action {code:#x} is unknown").into()), 1),
         };
-        // On Linux, a dump has its length after it.
+        // On Linux, the length of a dump follows it.
         if let (Op::Tracemem(_), Dialect::Linux) = (&op, capture.dialect)
             && rec.arg == DYNAMIC
             && recs.get(at + 1).is_some_and(|next| next.action == Action::Tracemem && next.arg == LENGTH)
@@ -149,16 +149,16 @@ impl Plan {
     }
 }
 
-/// What `arg` of `tracemem()` says on Linux: that a length follows, and that it is one.
+/// Values of the argument of `tracemem()` on Linux: a length follows; this is a length.
 const DYNAMIC: u64 = 2;
 const LENGTH: u64 = 4;
 
-/// True for the clause that the library adds itself.
+/// Whether this is the clause that the library adds itself.
 fn is_error(capture: &Capture, enabling: &Enabling) -> bool {
     const LIBRARY: u64 = 1;
     let words = enabling.recs.iter().filter(|rec| rec.size == 8 && rec.action == Action::Trace).count();
     let is_error_probe = match enabling.probe {
-        // On Linux, samples say which probe it was.
+        // On Linux, each sample has its probe.
         0 => capture.dialect == Dialect::Linux,
         id => capture.probes.get(&id).is_some_and(|probe| probe.name == "ERROR"),
     };
@@ -169,7 +169,7 @@ fn is_same_statement(a: &Rec, b: &Rec) -> bool {
     (a.action, a.format, a.arg, a.uarg) == (b.action, b.format, b.arg, b.uarg)
 }
 
-/// The type of a value of `print()`.
+/// The name of the type of a value of `print()`.
 fn type_of(capture: &Capture, rec: &Rec) -> Option<Arc<str>> {
     let name = capture.format(rec.format)?;
     Some(String::from_utf8_lossy(name).into())
@@ -180,7 +180,7 @@ fn parsed(capture: &Capture, rec: &Rec) -> Result<Arc<Format>, String> {
     Format::parse(text, capture.pointer_bytes).map(Arc::new).map_err(|error| error.message().to_owned())
 }
 
-/// The format that begins at a part, and how many parts it takes: also one without conversions takes one.
+/// The format that begins at a part, and the number of parts that it takes: at least one, even without conversions.
 fn formatted(capture: &Capture, recs: &[Rec], at: usize) -> Result<(Arc<Format>, usize), String> {
     let format = parsed(capture, &recs[at])?;
     let n = format.n_args.max(1);

@@ -1,4 +1,4 @@
-//! Records as the consumer prints them, for those that are chosen.
+//! Prints selected records with the consumer.
 
 use crate::consumer::{Consumer, Style};
 use crate::describe::Capture;
@@ -10,33 +10,33 @@ use quipu_model::{Batch, Error, Paint, Printer, Result};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
 
-/// How a capture is stored.
+/// Storage form of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// A folder of buffers with a description.
     Folder,
-    /// Lines.
+    /// Lines of JSON.
     Lines,
-    /// A buffer with metadata records in it.
+    /// A buffer that begins with metadata records.
     Buffer,
-    /// Anything, in which such records may stand somewhere.
+    /// Any file, which may have such records somewhere.
     Rest,
-    /// A stream that describes itself.
+    /// A self-describing stream.
     Stream,
 }
 
-/// Prints chosen records. It takes all records itself, in the same order: those that are not printed may change how later ones
-/// look.
+/// Prints selected records. It processes all records in order, because those that are not printed may affect the text of
+/// later ones.
 pub(crate) struct TextPrinter {
     capture: Arc<Capture>,
     consumer: Consumer,
     walk: Walk,
-    /// Records that were taken.
+    /// Number of records processed.
     n_records: u64,
-    /// Text that is not wanted.
+    /// Buffer for text that is discarded.
     scratch: Vec<u8>,
     has_printed: bool,
-    /// The object that records go into, if they are no text.
+    /// The JSON object for the records, unless they are printed as text.
     listed: Option<Listed>,
     /// Enablings whose records cannot be printed.
     unprintable: FxHashSet<u32>,
@@ -49,7 +49,7 @@ impl TextPrinter {
         let faulty = capture.enablings.iter().filter(|of| trial.fault_of(of).is_some());
         let unprintable = faulty.map(|of| of.id).collect();
         let mut consumer = Consumer::new(capture, style);
-        // What is wrong with them was found when the trace was opened.
+        // Faults of the buffers were found when the trace was opened.
         consumer.take_buffers();
         Ok(TextPrinter {
             consumer,
@@ -64,7 +64,7 @@ impl TextPrinter {
         })
     }
 
-    /// Takes records up to and including one, which is printed; false if there are none left.
+    /// Processes records up to the given one and prints that; false if there are no more records.
     fn take_to(&mut self, record: u64, out: &mut Vec<u8>) -> bool {
         let capture = Arc::clone(&self.capture);
         while let Some(step) = self.walk.next_step(&capture) {
@@ -87,8 +87,8 @@ impl TextPrinter {
                     if !self.has_printed {
                         self.consumer.forget_heading();
                     }
-                    // What cannot be printed whatever its values was found when the trace was opened; what stands before it is
-                    // printed, and so are other records.
+                    // If a record cannot be printed whatever its values, that was found when the trace was opened. The parts
+                    // before the fault are printed, and so are other records.
                     if let (Err(error), true) = (result, is_wanted)
                         && !self.unprintable.contains(&firing.record.enabling.id)
                     {
@@ -105,7 +105,7 @@ impl TextPrinter {
 }
 
 impl TextPrinter {
-    /// Takes states of aggregations after the last record; false if there are records left.
+    /// Processes states of aggregations after the last record; false if there are records left.
     fn take_rest(&mut self) -> bool {
         let capture = Arc::clone(&self.capture);
         while let Some(step) = self.walk.next_step(&capture) {
@@ -142,7 +142,7 @@ impl Printer for TextPrinter {
     }
 
     fn end(&mut self, out: &mut Vec<u8>) {
-        // Aggregations are those of the whole run, so they are printed only where all of it was.
+        // Aggregations are those of the whole run, so they are printed only if all of it was processed.
         let is_whole = self.take_rest();
         match &mut self.listed {
             Some(listed) => listed.end(is_whole.then_some(&mut self.consumer), out),

@@ -1,4 +1,4 @@
-//! Text without allocations: numbers and strings as C's `printf` pads them.
+//! Appends text without allocations: numbers and strings, padded like C's `printf`.
 
 /// Appends `n` times the same byte.
 #[inline]
@@ -20,21 +20,21 @@ pub fn left(out: &mut Vec<u8>, text: &[u8], width: usize) {
     fill(out, b' ', width.saturating_sub(text.len()));
 }
 
-/// Appends blanks to what was appended since `start`, up to a width.
+/// Pads the text appended since `start` with blanks to a width.
 #[inline]
 pub fn widen(out: &mut Vec<u8>, start: usize, width: usize) {
     let width = width.saturating_sub(out.len() - start);
     fill(out, b' ', width);
 }
 
-/// Justifies what was appended since `start` to the right.
+/// Right-justifies the text appended since `start`.
 pub fn shift(out: &mut Vec<u8>, start: usize, width: usize) {
     let missing = width.saturating_sub(out.len() - start);
     fill(out, b' ', missing);
     out[start..].rotate_right(missing);
 }
 
-/// The digits of a number, in a buffer of their own.
+/// The digits of a number, in a fixed-size buffer.
 #[derive(Clone, Copy)]
 pub struct Digits {
     bytes: [u8; 24],
@@ -42,7 +42,7 @@ pub struct Digits {
 }
 
 impl Digits {
-    /// Decimal.
+    /// Formats a number in decimal.
     #[inline]
     pub fn decimal(mut value: u64) -> Digits {
         let mut digits = Digits { bytes: [b'0'; 24], start: 24 };
@@ -56,7 +56,7 @@ impl Digits {
         }
     }
 
-    /// In a base that is a power of two: of 8 or 16.
+    /// Formats a number in base 8 or 16; `bits` is the number of bits per digit.
     #[inline]
     pub fn power(mut value: u64, bits: u32, is_upper: bool) -> Digits {
         let letters: &[u8; 16] = if is_upper { b"0123456789ABCDEF" } else { b"0123456789abcdef" };
@@ -71,7 +71,7 @@ impl Digits {
         }
     }
 
-    /// The digits.
+    /// The digits as bytes.
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[self.start..]

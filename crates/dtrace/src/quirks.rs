@@ -1,30 +1,30 @@
-//! What consumers print otherwise than the values are, and what is printed here by default.
+//! Deviations of consumers' output from the recorded values, and the output printed here by default.
 //!
-//! The same table as in the manual, for tests that list which lines differ and why.
+//! The manual has the same table; tests use this one to list the lines that differ and why.
 
 /// A deviation of a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quirk {
     /// A stable name.
     pub name: &'static str,
-    /// What the consumer does.
+    /// The consumer's output.
     pub of_consumer: &'static str,
-    /// What is done here unless its text is asked for.
+    /// The default output, unless the consumer's text is requested.
     pub of_default: &'static str,
 }
 
-/// Which deviations are printed.
+/// A set of deviations to reproduce.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quirks(u16);
 
 impl Quirks {
-    /// Right values.
+    /// Prints right values.
     pub const NONE: Quirks = Quirks(0);
 
-    /// Those of the consumer.
+    /// Prints the consumer's values.
     pub const ALL: Quirks = Quirks(u16::MAX);
 
-    /// All but one, by its position in [`QUIRKS`].
+    /// All deviations except one, by its position in [`QUIRKS`].
     #[must_use]
     pub fn without(self, position: usize) -> Quirks {
         Quirks(self.0 & !(1 << position))
@@ -58,7 +58,7 @@ pub(crate) enum Which {
     ClearedParameters,
 }
 
-/// All that are known.
+/// All known deviations.
 pub const QUIRKS: &[Quirk] = &[
     Quirk {
         name: "unsigned-average",
@@ -112,7 +112,7 @@ pub const QUIRKS: &[Quirk] = &[
     },
 ];
 
-/// What looks odd and is the same by default, and why.
+/// Output that looks odd and is also the default, with the reasons.
 pub const KEPT: &[(&str, &str)] = &[
     ("signed average", "`printa()` without a format prints an average signed, which is right"),
     (

@@ -1,4 +1,4 @@
-//! Descriptions as the device gives them: structures of the traced host.
+//! Descriptions in the form of the device: structures of the traced host.
 //!
 //! SPEC: dtrace.md#structures
 
@@ -8,7 +8,7 @@ use crate::describe::{Dialect, Enabling, Rec};
 use crate::validate::MAX_PARTS;
 use quipu_model::{Error, Place, Result};
 
-/// Bytes of a part.
+/// Size of a part in bytes.
 pub const REC_BYTES: usize = 32;
 
 /// Bytes of an enabling before its parts.
@@ -20,7 +20,7 @@ pub const AGGREGATION_HEAD: usize = 40;
 /// Reads the description of an enabling (`dtrace_eprobedesc_t`).
 ///
 /// # Errors
-/// `Truncated` if the bytes do not hold the parts that they count, `Limit` for too many.
+/// `Truncated` if the bytes are too few for the number of parts, `Limit` for too many parts.
 pub fn enabling(bytes: &[u8], order: ByteOrder, dialect: Dialect) -> Result<Enabling> {
     let (id, probe, size, n) = match (word(bytes, 0, order), word(bytes, 4, order), word(bytes, 16, order)) {
         (Some(id), Some(probe), Some(size)) => (id, probe, size, word(bytes, 20, order).unwrap_or(u32::MAX)),
@@ -41,28 +41,28 @@ pub fn put_enabling(enabling: &Enabling, order: ByteOrder) -> Vec<u8> {
     order.put(&mut out, enabling.size.into(), 4);
     order.put(&mut out, enabling.recs.len() as u64, 4);
     enabling.recs.iter().for_each(|rec| put_rec(rec, order, &mut out));
-    // The structure declares one part, so it has room for one.
+    // The structure declares one part, so it has room for at least one.
     out.resize(out.len().max(ENABLING_HEAD + REC_BYTES), 0);
     out
 }
 
-/// What the device says of an aggregation: its parts are still one list.
+/// The device's description of an aggregation, with its parts in one list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RawAggregation {
-    /// Its number.
+    /// The number of the aggregation.
     pub id: u32,
-    /// The enabling.
+    /// The EPID of the enabling.
     pub epid: u32,
-    /// Bytes of a record.
+    /// Size of a record in bytes.
     pub size: u32,
-    /// Its parts: the variable, the key, the value.
+    /// The parts: the variable, the key, the value.
     pub recs: Vec<Rec>,
 }
 
 /// Reads the description of an aggregation (`dtrace_aggdesc_t`).
 ///
 /// # Errors
-/// As [`enabling`].
+/// Returns the same errors as [`enabling`].
 pub fn aggregation(bytes: &[u8], order: ByteOrder, dialect: Dialect) -> Result<RawAggregation> {
     let words = [20, 24, 28, 32].map(|at| word(bytes, at, order));
     let [Some(id), Some(epid), Some(size), Some(n)] = words else {

@@ -1,4 +1,4 @@
-//! One read over a capture: records in the consumer's order, as batches.
+//! Reads a capture: records in the consumer's order, as batches.
 
 use crate::action::Action;
 use crate::describe::{Capture, Dialect, Rec};
@@ -13,10 +13,10 @@ use quipu_model::{Batch, Columns, Error, Finding, Place, Reader, Result, Scan, T
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
-/// Faults of a kind that are reported one by one.
+/// Maximum number of faults of a kind that are reported one by one.
 const MAX_FAULTS: u64 = 100;
 
-/// A record, as far as rows and lenses need it.
+/// The properties of a record that rows and lenses need.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     cpu: u32,
@@ -25,25 +25,26 @@ struct Seen {
     time: u64,
     offset: usize,
     size: u32,
-    /// Its first number, if it has one.
+    /// The first number in the record, if it has one.
     value: Option<u64>,
-    /// Its position, from 0.
+    /// Position of the record, from 0.
     ordinal: u64,
-    /// Whether the firing before was the same, which several clauses of a probe tell of in turn.
+    /// Whether the record belongs to the same firing as the one before: several clauses of a probe record in turn.
     is_further_clause: bool,
 }
 
-/// What is remembered of the last firing of a CPU.
+/// The last firing on a CPU.
 #[derive(Debug, Default)]
 struct Last {
     probe: u32,
     time: u64,
-    /// The clauses that have told of it.
+    /// EPIDs of the clauses that have recorded it.
     epids: Vec<u32>,
 }
 
 impl Last {
-    /// Takes in the next record; says whether it is of the same firing. A clause that has told of it begins another one.
+    /// Takes the next record; returns whether it belongs to the same firing. A clause that has recorded it already begins a
+    /// new firing.
     fn is_further_clause(&mut self, probe: u32, epid: u32) -> bool {
         let is_further = self.probe == probe && !self.epids.is_empty() && !self.epids.contains(&epid);
         if !is_further {
@@ -78,17 +79,17 @@ pub struct RecordReader {
     clock: u64,
     /// The last firing of each CPU, by its buffer, its number and its host.
     last: FxHashMap<(u32, u32, u32), Last>,
-    /// Probes without a description that were met.
+    /// Probes without a description that have been seen.
     undescribed: FxHashSet<u32>,
     n_backwards: u64,
-    /// Threads that have begun.
+    /// Threads that have started.
     started: FxHashSet<ThreadId>,
     is_over: bool,
     is_closed: bool,
 }
 
 impl RecordReader {
-    /// Begins to read.
+    /// Begins a read.
     ///
     /// # Errors
     /// `Unsupported` for windows of instructions, `Usage` for a table that the trace does not have.
@@ -139,7 +140,7 @@ impl RecordReader {
         })
     }
 
-    /// The next record of the window.
+    /// The next record in the window.
     fn next_seen(&mut self) -> Option<Seen> {
         if let Some(seen) = self.pending.take() {
             return Some(seen);
@@ -164,7 +165,7 @@ impl RecordReader {
                         return Some(seen);
                     }
                 }
-                // What ends a buffer was found when the capture was loaded.
+                // Faults of buffers were found when the capture was loaded.
                 Some(Step::Fault(_) | Step::Cpu | Step::Pass | Step::State(_)) => {}
             }
         }
@@ -250,12 +251,12 @@ impl RecordReader {
         }
     }
 
-    /// Fills the batch with records that follow one another; false if there are none.
+    /// Fills the batch with consecutive records; false if there are none.
     fn fill(&mut self) -> bool {
         let Some(first) = self.next_seen() else { return false };
         let limit = u64::from(self.batch_records).min(self.most);
         let opens = self.cuts_at_clock && first.time != self.clock;
-        // Calls nest on each CPU, which stands for a thread then.
+        // Calls nest on each CPU, so a CPU stands for a thread.
         let by_cpu = self.columns.any(Columns::CALLS | Columns::THREADS);
         let tid = if by_cpu { first.cpu.into() } else { 0 };
         self.batch.span.thread = ThreadId { tid, ..ThreadId::default() };
@@ -339,7 +340,7 @@ impl RecordReader {
         if let (Some(enters), Some(function)) = (edge, self.functions.get(&seen.probe)) {
             if self.columns.has(Columns::CALLS) {
                 let calls = &mut batch.calls;
-                // A call stands at the record that follows its values.
+                // A call is placed at the record after its values.
                 calls.at.push(at + 1);
                 calls.function.push(*function);
                 calls.edge.push(if enters { CallEdge::Enter } else { CallEdge::Leave });
@@ -354,7 +355,7 @@ impl RecordReader {
         }
     }
 
-    /// What comes after the last record: tables whose rows are no records.
+    /// Fills the tables whose rows are not records, after the last record.
     fn close(&mut self) {
         for (buffer, wanted) in self.batch.tables.iter_mut().zip(&self.wanted) {
             match *wanted {
@@ -384,7 +385,7 @@ impl RecordReader {
     }
 }
 
-/// A number of a record, with its sign extended if it has one.
+/// A number of a record, sign-extended if it is signed.
 fn number(capture: &Capture, rec: &Rec, record: &[u8]) -> u64 {
     let bytes = rec.of(record);
     match rec.signed {

@@ -1,4 +1,4 @@
-//! `convert`: a capture as a stream that describes itself, or a buffer with its descriptions in it.
+//! `convert`: writes a capture as a self-describing stream, or as a buffer with its descriptions.
 
 use crate::buffer::n_own_bytes;
 use crate::build::producer_of;
@@ -14,17 +14,17 @@ use quipu_model::{Error, Finding, Result};
 use quipu_source::Source;
 use std::io::{self, BufWriter, Write};
 
-/// The ending of the name of a stream.
+/// File name extension of a stream.
 const STREAM: &str = "quipu";
 
-/// The ending of the name of a bare buffer.
+/// File name extension of a bare buffer.
 const BUFFER: &str = "midbuf";
 
 /// The verb `convert`.
 #[derive(Debug)]
 pub struct Convert;
 
-/// How records are written into streams.
+/// The option for the encoding of records in streams.
 const ENCODING: OptionSpec = OptionSpec::new(
     "encoding",
     Kind::Choice(&["plain", "dense"]),
@@ -32,11 +32,11 @@ const ENCODING: OptionSpec = OptionSpec::new(
     "How a stream has records of DTrace: as they are, or as differences and runs, which the stream announces.",
 );
 
-/// The CPU whose bare buffer is written.
+/// The option for the CPU whose bare buffer is written.
 const CPU: OptionSpec =
     OptionSpec::new("cpu", Kind::Count, "", "Which CPU's records NAME.midbuf gets, where there are several.");
 
-/// The machine that was recorded.
+/// The option for the name of the recorded machine.
 const HOST: OptionSpec = OptionSpec::new(
     "host",
     Kind::Text,
@@ -53,7 +53,7 @@ static INFO: TransformInfo = TransformInfo {
     options: &[ENCODING, CPU, HOST],
 };
 
-/// What is written.
+/// The form of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Stream,
@@ -70,7 +70,7 @@ impl Transform for Convert {
         let form = match job.output.extension().and_then(|ending| ending.to_str()) {
             Some(STREAM) => Form::Stream,
             Some(BUFFER) => Form::Buffer,
-            // A pipe has no ending, and cannot be a folder.
+            // A pipe has no extension, and cannot be a folder.
             None if std::fs::metadata(job.output).is_ok_and(|of| !of.is_dir() && !of.is_file()) => {
                 Form::Stream
             }
@@ -151,7 +151,7 @@ fn write(
     let mut notes = take_beside(job.source, &mut capture)?;
     progress.go_on()?;
     let mut intake = Intake::new(job.damaged).strict(job.strict);
-    // What was dropped is no damage of the capture, nor is what cannot be printed: it goes along.
+    // Drops, and records that cannot be printed, are not damage of the capture; they are written, too.
     let mut wrong = capture.findings.clone();
     wrong.retain(|finding| {
         ![rules::DROPS.name, rules::LOST.name, rules::FORMAT.name].contains(&&*finding.rule)
@@ -209,7 +209,7 @@ fn write(
     Ok(Transformed { facts, notes, reading: intake.finish(), ..Transformed::default() })
 }
 
-/// Counts what is written: a pipe does not say it.
+/// Counts the bytes written, because a pipe has no size.
 struct Counted<W> {
     inner: W,
     n_bytes: u64,
@@ -227,7 +227,7 @@ impl<W: Write> Write for Counted<W> {
     }
 }
 
-/// The records of a CPU, or of the only one: its buffers one after the other, where hosts have one each.
+/// The buffer of a CPU, or of the only one; buffers of several hosts are joined.
 fn buffer_of(capture: &Capture, cpu: Option<u64>) -> Result<Buffer> {
     let of_cpu = |buffer: &&Buffer| cpu.is_none_or(|cpu| u64::from(buffer.cpu) == cpu);
     let buffers: Vec<&Buffer> = capture.buffers.iter().filter(of_cpu).collect();
@@ -244,10 +244,10 @@ fn buffer_of(capture: &Capture, cpu: Option<u64>) -> Result<Buffer> {
     }
 }
 
-/// Files beside those of a capture have no more bytes together.
+/// Maximum total size of further files of a capture's folder, in bytes.
 const MAX_BESIDE_BYTES: u64 = 64 << 20;
 
-/// Takes the further files of a folder into the capture; says which are left out.
+/// Adds the further files of a folder to the capture; returns notes about those that are left out.
 fn take_beside(source: &Source, capture: &mut Capture) -> Result<Vec<String>> {
     if !source.is_folder() || trace::has_streams(source) {
         return Ok(Vec::new());
@@ -275,14 +275,14 @@ fn take_beside(source: &Source, capture: &mut Capture) -> Result<Vec<String>> {
     Ok(notes)
 }
 
-/// True for what a folder of a capture may hold, where it is replaced.
+/// Whether a file may be in the folder of a capture, so that the folder can be replaced.
 fn is_of_capture(path: &std::path::Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
     let is_buffer = (name.starts_with("buf.cpu") || name.starts_with("agg.cpu")) && name.ends_with(".bin");
     is_buffer || [meta::FILE, linux::FILE, linux::OPTIONS].contains(&&*name)
 }
 
-/// What the form that is written has no room for.
+/// Notes about the parts of a capture that the output form cannot represent.
 fn losses(capture: &Capture, form: Form, cpu: Option<u64>) -> Vec<String> {
     if form == Form::Folder {
         let machine = capture.machine.as_ref();

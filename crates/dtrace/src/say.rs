@@ -1,4 +1,4 @@
-//! Descriptions as text, for people and for programs.
+//! Descriptions of a capture as text and as JSON.
 
 use crate::describe::{Capture, Rec};
 use crate::export;
@@ -9,10 +9,10 @@ use quipu_model::result;
 use serde_json::{Map, Value as Json};
 use std::fmt::Write as _;
 
-/// A line for each thing that is described.
+/// Descriptions as text, one line for each item.
 pub(crate) fn lines(capture: &Capture) -> String {
     let mut out = String::new();
-    // Writing to a text cannot fail.
+    // Writing to a `String` cannot fail.
     let _ = writeln!(
         out,
         "capture       dialect={}  byte_order={:?}  pointer_bytes={}",
@@ -104,7 +104,7 @@ fn part(rec: &Rec) -> String {
     format!("{:?} {}@{}", rec.action, rec.size, rec.offset).to_lowercase()
 }
 
-/// The same for programs.
+/// The same as JSON.
 pub(crate) fn json(capture: &Capture) -> Json {
     let mut all = Map::new();
     all.insert("dialect".to_owned(), capture.dialect.name().into());

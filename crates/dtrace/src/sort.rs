@@ -9,7 +9,7 @@ use crate::options::Settings;
 use crate::value::{Rank, Value};
 use std::cmp::Ordering;
 
-/// Compares two keys member by member.
+/// Compares the keys of two entries, member by member.
 fn keys(capture: &Capture, settings: &Settings, a: &Entry, b: &Entry) -> Ordering {
     let (of_a, of_b) = (&capture.aggregations[a.aggregation], &capture.aggregations[b.aggregation]);
     members(capture, settings, (of_a, &a.key), (of_b, &b.key))
@@ -48,7 +48,7 @@ fn member(capture: &Capture, (rec, a): (&Rec, &[u8]), (other, b): (&Rec, &[u8]))
     }
 }
 
-/// Sorts entries of one or more variables.
+/// Sorts entries of one or more variables for printing.
 pub(crate) fn entries(capture: &Capture, settings: &Settings, all: &mut [&Entry]) {
     let rank = |entry: &Entry| match settings.aggsortkey {
         true => Rank::default(),
@@ -67,16 +67,16 @@ pub(crate) fn entries(capture: &Capture, settings: &Settings, all: &mut [&Entry]
     all.iter_mut().zip(ranked).for_each(|(to, (_, entry))| *to = entry);
 }
 
-/// A key with a value for each of several variables.
+/// A key with one value for each of several variables.
 #[derive(Clone, Debug)]
 pub(crate) struct Joined<'e> {
-    /// An entry that has the key.
+    /// An entry that has this key.
     pub(crate) key: &'e Entry,
-    /// Values, zero where the variable has no such key, with what each is divided by.
+    /// Value and divisor for each variable; the value is zero where the variable lacks the key.
     pub(crate) values: Vec<(Value, u64)>,
 }
 
-/// Sorts keys of several variables.
+/// Sorts the rows of several variables for printing.
 pub(crate) fn joined<'e>(capture: &'e Capture, settings: &'e Settings, all: &mut [Joined<'e>]) {
     let Some(n) = all.first().map(|joined| joined.values.len()).filter(|n| *n > 0) else { return };
     let first = match settings.aggsortpos as usize {
@@ -95,7 +95,7 @@ pub(crate) fn joined<'e>(capture: &'e Capture, settings: &'e Settings, all: &mut
     });
 }
 
-/// What a row is sorted by.
+/// Sort key of a row.
 struct Turned<'s> {
     capture: &'s Capture,
     settings: &'s Settings,
@@ -124,7 +124,7 @@ impl PartialEq for Turned<'_> {
 
 impl Eq for Turned<'_> {}
 
-/// True if two keys of different variables are the same.
+/// Whether entries of different variables have equal keys.
 pub(crate) fn same_key(capture: &Capture, a: &Entry, b: &Entry) -> bool {
     keys(capture, &Settings::default(), a, b) == Ordering::Equal
 }

@@ -1,4 +1,4 @@
-//! Stacks: frames, one a line.
+//! Stacks as text, one frame per line.
 //!
 //! SPEC: dtrace.md#text-of-records
 
@@ -8,16 +8,16 @@ use crate::describe::{Capture, Rec};
 use crate::put;
 use crate::symbols::Shown;
 
-/// How frames are laid out.
+/// Layout of frames.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
-    /// Blanks before each.
+    /// Blanks before each frame.
     indent: usize,
-    /// Frames are right-justified in this width.
+    /// Width in which frames are right-justified.
     width: usize,
 }
 
-/// Prints a stack as `stack()` does: a newline, then a line for each frame.
+/// Prints a stack as `stack()` does: a newline, then one line per frame.
 pub(crate) fn plain(capture: &Capture, rec: &Rec, bytes: &[u8], indent: usize, out: &mut Vec<u8>) {
     out.push(b'\n');
     frames(capture, rec, bytes, Layout { indent, width: 0 }, out);
@@ -33,12 +33,12 @@ pub(crate) fn conversion(
     out: &mut Vec<u8>,
 ) {
     out.push(b'\n');
-    // A width with a minus is the indent.
+    // A negative width is the indent.
     let layout = if is_left { Layout { indent: width, width: 0 } } else { Layout { indent: 0, width } };
     frames(capture, rec, bytes, layout, out);
 }
 
-/// True if a key is a stack.
+/// Whether an action records a stack.
 pub(crate) fn is_stack(action: Action) -> bool {
     matches!(action, Action::Stack | Action::Ustack | Action::Jstack)
 }

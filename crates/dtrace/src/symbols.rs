@@ -1,57 +1,57 @@
-//! What addresses are called, as the capture says.
+//! Names of addresses, from the symbols in the capture.
 //!
-//! Printing on another machine has no kernel and no processes to ask, so only what travels with the buffers counts.
+//! Printing on another machine has no kernel and no processes to ask, so only symbols carried with the buffers are used.
 
 use crate::action::Action;
 use crate::describe::{Capture, Rec};
 use crate::put;
 
-/// A range of addresses with a name.
+/// A named range of addresses.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct Symbol {
     /// First address.
     pub lo: u64,
-    /// After the last address.
+    /// End address, exclusive.
     pub hi: u64,
-    /// The module or file.
+    /// Name of the module or file.
     pub object: String,
-    /// Empty if only the module is known.
+    /// Name of the symbol; empty if only the module is known.
     #[serde(default)]
     pub name: String,
-    /// True for addresses of processes.
+    /// Whether the addresses are those of processes.
     #[serde(default)]
     pub user: bool,
 }
 
-/// The symbols of a capture.
+/// The symbols of a capture, for kernel and processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Symbols {
     kernel: Vec<Symbol>,
     user: Vec<Symbol>,
 }
 
-/// How an address is to be shown.
+/// Form in which an address is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// With its distance from the symbol.
+    /// The symbol and the offset from it.
     Whole,
-    /// The symbol alone.
+    /// The symbol without an offset.
     Symbol,
-    /// The module alone.
+    /// Only the module.
     Module,
 }
 
-/// An address that stands for its symbol or its module, as parts of records and of keys have it.
+/// Address in a part of a record or key, with the form in which it is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) address: u64,
-    /// True for those of processes.
+    /// Whether it is an address of a process.
     pub(crate) is_user: bool,
     pub(crate) shown: Shown,
 }
 
 impl Address {
-    /// What an action shows: whether of a process, and how; `None` if it has no single address.
+    /// Whether an action records an address of a process, and the form in which it is shown; `None` if it has no single address.
     pub(crate) fn kind_of(action: Action) -> Option<(bool, Shown)> {
         Some(match action {
             Action::Sym => (false, Shown::Symbol),
@@ -63,11 +63,11 @@ impl Address {
         })
     }
 
-    /// The address of a part; `None` if it is none, or does not have the bytes of one.
+    /// The address in a part; `None` if its action records none, or its size does not fit.
     pub(crate) fn of(capture: &Capture, rec: &Rec, bytes: &[u8]) -> Option<Address> {
         let (is_user, shown) = Address::kind_of(rec.action)?;
         let bytes = match bytes.len() {
-            // The process comes first.
+            // The process id precedes the address.
             16 => &bytes[8..],
             4 | 8 => bytes,
             _ => return None,
@@ -75,29 +75,29 @@ impl Address {
         Some(Address { address: capture.order.number(bytes), is_user, shown })
     }
 
-    /// Appends what it is called.
+    /// Appends the address in its form.
     pub(crate) fn text(&self, capture: &Capture, out: &mut Vec<u8>) {
         capture.symbols.text(self.address, self.is_user, self.shown, out);
     }
 }
 
 impl Symbols {
-    /// Sorts symbols.
+    /// Sorts symbols by address.
     pub fn new(all: Vec<Symbol>) -> Symbols {
         let (mut user, mut kernel): (Vec<Symbol>, Vec<Symbol>) =
             all.into_iter().partition(|symbol| symbol.user);
-        // Of symbols that overlap, the one that begins later is the narrower.
+        // Of overlapping symbols, the one that begins later is the narrower.
         user.sort_by_key(|symbol| symbol.lo);
         kernel.sort_by_key(|symbol| symbol.lo);
         Symbols { kernel, user }
     }
 
-    /// All of them.
+    /// All symbols, those of the kernel first.
     pub fn iter(&self) -> impl Iterator<Item = &Symbol> {
         self.kernel.iter().chain(&self.user)
     }
 
-    /// False if an address is called something else.
+    /// Whether all symbols that overlap the given one have its module and name.
     pub(crate) fn agrees(&self, other: &Symbol) -> bool {
         let all = if other.user { &self.user } else { &self.kernel };
         let is_same = |symbol: &Symbol| (&symbol.object, &symbol.name) == (&other.object, &other.name);
@@ -112,7 +112,8 @@ impl Symbols {
         all[..end].iter().rev().take(8).find(|symbol| address < symbol.hi)
     }
 
-    /// Where the symbol or the module of an address begins, so that keys that mean the same become equal.
+    /// First address of the symbol or module that contains an address, so that keys that are shown alike become equal; the
+    /// address itself if it has no symbol.
     pub fn start(&self, address: u64, is_user: bool, shown: Shown) -> u64 {
         match self.find(address, is_user) {
             None => address,
@@ -126,7 +127,7 @@ impl Symbols {
         }
     }
 
-    /// Appends the text of an address.
+    /// Appends the text of an address in the given form.
     pub fn text(&self, address: u64, is_user: bool, shown: Shown, out: &mut Vec<u8>) {
         let Some(symbol) = self.find(address, is_user) else {
             put::hex(out, address);

@@ -1,4 +1,4 @@
-//! Records, probes and aggregations as rows of tables.
+//! Records, probes and aggregations as table rows.
 
 use crate::action::Action;
 use crate::aggregate::{Aggregates, Entry};
@@ -53,8 +53,8 @@ pub(crate) fn probes(capture: &Capture, to: &mut Probes) {
     }
 }
 
-/// Appends a row for each key of all aggregations, by variable and key; buffers that cannot be read to their ends give what
-/// they have.
+/// Appends a row for each key of all aggregations, ordered by variable and key. Buffers that cannot be read to their ends
+/// contribute the keys before that.
 pub(crate) fn aggregations(capture: &Capture, to: &mut Aggregations) {
     let all = merged(capture);
     let mut rows: Vec<(u64, Vec<u8>, &Entry)> =
@@ -70,12 +70,12 @@ pub(crate) fn aggregations(capture: &Capture, to: &mut Aggregations) {
     }
 }
 
-/// How many keys all aggregations have.
+/// Number of keys of all aggregations.
 pub(crate) fn n_aggregations(capture: &Capture) -> u64 {
     merged(capture).entries().count() as u64
 }
 
-/// The members of a key, with commas.
+/// Text of a key: its members, separated by commas.
 pub(crate) fn key_text(capture: &Capture, entry: &Entry) -> Vec<u8> {
     let mut key = Vec::new();
     for (at, rec) in capture.aggregations[entry.aggregation].keys.iter().enumerate() {
@@ -87,7 +87,7 @@ pub(crate) fn key_text(capture: &Capture, entry: &Entry) -> Vec<u8> {
     key
 }
 
-/// The number that is printed; of a histogram, the sum of its cells.
+/// The number that is printed for an entry; for a histogram, the sum of its cells.
 pub(crate) fn value_of(entry: &Entry) -> i64 {
     let value = &entry.value;
     if value.function.is_histogram() { value.sum() } else { value.number(1) }
@@ -97,7 +97,7 @@ pub(crate) fn value_of(entry: &Entry) -> i64 {
 pub fn merged(capture: &Capture) -> Aggregates {
     let mut all = Aggregates::new(false);
     for buffer in &capture.states {
-        // What cannot be read on is reported where the capture is opened.
+        // Damage is reported when the capture is opened.
         let _ = all.take(capture, buffer);
     }
     for event in &capture.events {
@@ -109,7 +109,7 @@ pub fn merged(capture: &Capture) -> Aggregates {
     all
 }
 
-/// Appends a member of a key in short.
+/// Appends the short form of a member of a key.
 fn member(capture: &Capture, rec: &Rec, bytes: &[u8], out: &mut Vec<u8>) {
     let order = capture.order;
     if let Some(address) = Address::of(capture, rec, bytes) {
@@ -126,7 +126,7 @@ fn member(capture: &Capture, rec: &Rec, bytes: &[u8], out: &mut Vec<u8>) {
         }
         Action::Ustack | Action::Jstack => {
             let frames = bytes.get(8..).unwrap_or(&[]).chunks_exact(8).map(|frame| order.number(frame));
-            let n = (rec.arg & 0xffff_ffff) as usize; // The lower half is the number of frames.
+            let n = (rec.arg & 0xffff_ffff) as usize; // The lower half of `arg` is the number of frames.
             for (at, address) in frames.take(n).take_while(|address| *address != 0).enumerate() {
                 out.extend_from_slice(if at > 0 { b" < " } else { b"" });
                 capture.symbols.text(address, true, Shown::Whole, out);

@@ -1,4 +1,4 @@
-//! Values as `trace()` prints them, and dumps of bytes.
+//! Values as `trace()` prints them, and hexadecimal dumps.
 //!
 //! SPEC: dtrace.md#text-of-records
 
@@ -8,24 +8,24 @@ use crate::options::Settings;
 use crate::put::{self, Digits};
 use crate::quirks::{Quirks, Which};
 
-/// Columns of a string.
+/// Width of a string in columns.
 const STRING_WIDTH: usize = 33;
 
-/// Columns of a string in the key of an aggregation, and of symbols.
+/// Width of a string in the key of an aggregation, and of symbols, in columns.
 pub(crate) const KEY_WIDTH: usize = 50;
 
-/// What a value of these bytes is to be printed as.
+/// Form in which a value of these bytes is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bytes<'b> {
-    /// A string that ends with zeros.
+    /// A string, followed only by zeros.
     String(&'b [u8]),
-    /// Printable to the last byte.
+    /// Printable up to the last byte.
     Unended(&'b [u8]),
-    /// Neither.
+    /// Neither of these.
     Raw,
 }
 
-/// Finds out what bytes are.
+/// Determines the form of some bytes.
 pub(crate) fn kind_of(bytes: &[u8]) -> Bytes<'_> {
     let is_printable = |byte: &u8| matches!(byte, b' '..=b'~' | 7..=13);
     let n = bytes.iter().take_while(|byte| is_printable(byte)).count();
@@ -89,7 +89,7 @@ fn untyped(settings: &Settings, quirks: Quirks, bytes: &[u8], out: &mut Vec<u8>)
     }
 }
 
-/// The bit of `arg` that says that a value of Linux is what an address points at.
+/// Bit of `arg` in records of Linux: the value is the data that an address points to.
 const BY_REFERENCE: u64 = 4;
 
 fn linux(order: ByteOrder, settings: &Settings, rec: &Rec, bytes: &[u8], out: &mut Vec<u8>) {
@@ -129,7 +129,7 @@ fn linux(order: ByteOrder, settings: &Settings, rec: &Rec, bytes: &[u8], out: &m
     }
 }
 
-/// Bytes as hexadecimal numbers and as characters, 16 a line.
+/// Appends a dump of bytes in hexadecimal and as characters, 16 per line.
 pub(crate) fn dump(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'\n');
     put::fill(out, b' ', 11);

@@ -1,4 +1,4 @@
-//! Recognising and opening a capture.
+//! Recognises and opens captures.
 
 use crate::buffer::n_own_bytes;
 use crate::describe::{Capture, Dialect, Probe};
@@ -24,23 +24,23 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The file of a Linux capture, and its packed form.
+/// Names of the file of a Linux capture, plain and packed.
 const LINUX_FILES: [&str; 2] = [linux::FILE, "raw.jsonl.gz"];
 
-/// Files that have descriptions, samples and options.
+/// Names of files with descriptions, samples or options.
 pub(crate) const FILES: [&str; 4] = [meta::FILE, LINUX_FILES[0], LINUX_FILES[1], linux::OPTIONS];
 
-/// Options are never longer.
+/// Maximum size of a file of options, in bytes.
 const MAX_OPTIONS_BYTES: u64 = 64 << 10;
 
-/// Bytes that are looked at to recognise a capture.
+/// Bytes that are inspected to recognise a capture.
 const PROBED_BYTES: usize = 64 << 10;
 
-/// The same of a file whose beginning was overwritten: descriptions are repeated after four times their own length, so that
-/// those of 800 KiB are found. A pipe has no length, and no more of it is waited for than of other captures.
+/// The same for a file whose beginning was overwritten. Descriptions are repeated after four times their own length, so
+/// those of up to 800 KiB are found. A pipe has no known length and is inspected only as far as other captures.
 const PROBED_REST_BYTES: usize = 4 << 20;
 
-/// The file of a source that has the descriptions: itself, or one in its folder.
+/// The file of a source that has the descriptions, and its form: the source itself, or a file in its folder.
 fn described_by(source: &Source) -> Option<(Source, Form)> {
     if !source.is_folder() {
         let head = source.head(PROBED_BYTES).ok()?;
@@ -57,26 +57,26 @@ fn described_by(source: &Source) -> Option<(Source, Form)> {
     found.next().or_else(|| Some((source.clone(), Form::Stream)).filter(|_| !streams_of(source).is_empty()))
 }
 
-/// True for a bare buffer without its beginning.
+/// Whether a file is a bare buffer that lacks its beginning.
 fn is_rest(head: &[u8]) -> bool {
     is_alone(head) && mid::is_within(head)
 }
 
-/// False for a stream and for an archive of tar: the buffers in them are whole.
+/// Whether a file is neither a stream nor a tar archive, as these contain whole buffers.
 fn is_alone(head: &[u8]) -> bool {
     let is_archive = head.get(TAR_MAGIC).is_some_and(|magic| magic == b"ustar");
     !(head.starts_with(&SYNC) || is_archive)
 }
 
-/// Where an archive of tar says that it is one.
+/// Range of the magic number in a tar archive.
 const TAR_MAGIC: Range<usize> = 257..262;
 
-/// True for a folder of such streams.
+/// Whether a folder consists of streams with bodies of DTrace.
 pub(crate) fn has_streams(folder: &Source) -> bool {
     described_by(folder).is_some_and(|(file, _)| file.is_folder())
 }
 
-/// The streams of a folder that has nothing else, if all carry bodies of DTrace: those of several machines.
+/// The files of a folder, if all are streams with bodies of DTrace, from several machines; otherwise none.
 fn streams_of(folder: &Source) -> Vec<Source> {
     let files = folder.files().unwrap_or_default();
     let is_stream =
@@ -93,18 +93,18 @@ fn form_of(head: &[u8]) -> Option<Form> {
     }
 }
 
-/// The end of the last line.
+/// Length up to and including the last newline.
 fn end_of_lines(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
 }
 
-/// How sure it is that a source is a capture.
+/// Confidence that a source is a capture.
 pub fn probe(source: &Source) -> Confidence {
     if described_by(source).is_some() { Confidence::Sure } else { Confidence::No }
 }
 
-/// The same for the rest of a buffer whose first descriptions stand far from its beginning, or that is damaged before them. What
-/// is packed is not searched.
+/// The same for the rest of a buffer whose first descriptions are far from its beginning, or that is damaged before them.
+/// Packed files are not searched.
 pub fn probe_far(source: &Source) -> Confidence {
     let is_file = !source.is_folder() && source.size_bytes().is_some();
     let is_plain = || {
@@ -116,7 +116,7 @@ pub fn probe_far(source: &Source) -> Confidence {
     if is_file && is_plain() && is_rest() { Confidence::Sure } else { Confidence::No }
 }
 
-/// An opened capture.
+/// An opened capture as a trace.
 #[derive(Debug)]
 pub struct DtraceTrace {
     capture: Arc<Capture>,
@@ -125,10 +125,10 @@ pub struct DtraceTrace {
     shards: Vec<Shard>,
 }
 
-/// Reads a capture: descriptions and buffers. What is wrong with it, as far as text does not decide that, is found.
+/// Reads the descriptions and buffers of a capture, and finds its faults, except those that depend on the printed text.
 ///
 /// # Errors
-/// `Malformed` for wrong descriptions; `Missing` for a file that is not there; what the source says.
+/// `Malformed` for invalid descriptions; `Missing` for a file that does not exist; any error of the source.
 pub fn load(source: &Source, options: &OpenOptions) -> Result<Capture> {
     let given = INFO.opening(options)?;
     let (file, form) = match described_by(source) {
@@ -141,7 +141,7 @@ pub fn load(source: &Source, options: &OpenOptions) -> Result<Capture> {
             let message = format!("there is neither `{}` nor `{}`", meta::FILE, LINUX_FILES[0]);
             return Err(Error::malformed(message).in_file(source.name()));
         }
-        // All of it is searched: it was said to be a capture.
+        // All of it is searched, because the caller says that it is a capture.
         None => (source.clone(), Form::Rest),
     };
     let inputs = RefCell::new(vec![source.clone(), file.clone()]);
@@ -170,7 +170,7 @@ pub fn load(source: &Source, options: &OpenOptions) -> Result<Capture> {
         true => joined(&streams_of(&file), limit)?,
     };
     if damage.is_some() && form == Form::Lines {
-        // The line in which reading ended is no line.
+        // The line at which reading ended is incomplete.
         bytes.truncate(end_of_lines(&bytes));
     }
     let capture = match form {
@@ -204,7 +204,7 @@ pub fn load(source: &Source, options: &OpenOptions) -> Result<Capture> {
         Form::Stream => carried::read(file.name(), &bytes),
     };
     let mut capture = match capture {
-        // It is a capture all the same; nothing of it can be read.
+        // It is still a capture, but none of it can be read.
         Err(error) if error.is_damage() => {
             let findings = vec![Finding::of_end(&error)];
             Capture { name: file.name().to_owned(), findings, ..Capture::default() }
@@ -215,7 +215,7 @@ pub fn load(source: &Source, options: &OpenOptions) -> Result<Capture> {
         capture.origin = Origin::Unknown;
     }
     capture.findings.extend(damage.as_ref().map(Finding::of_end));
-    // What has no path cannot be written over, and need not be held.
+    // An input without a path cannot be overwritten, and need not be kept.
     capture.inputs.extend(inputs.take().into_iter().filter(|input| input.path().is_some()));
     for list in given.texts(&CONSUMER) {
         for option in list.split(',').map(str::trim).filter(|option| !option.is_empty()) {
@@ -226,7 +226,7 @@ pub fn load(source: &Source, options: &OpenOptions) -> Result<Capture> {
     Ok(capture)
 }
 
-/// The bytes of files one after the other, and what ended one before its end.
+/// Contents of files, concatenated, and the first damage that ended one early.
 fn joined(files: &[Source], limit: u64) -> Result<(Vec<u8>, Option<Error>)> {
     let (mut all, mut first) = (Vec::new(), None);
     for file in files {
@@ -243,7 +243,7 @@ fn joined(files: &[Source], limit: u64) -> Result<(Vec<u8>, Option<Error>)> {
 /// As [`load`]; `Unsupported` for an order that the records do not have.
 pub fn open(source: &Source, options: &OpenOptions) -> Result<DtraceTrace> {
     let capture = Arc::new(load(source, options)?);
-    // An order that cannot be had is refused before anything is read.
+    // An unsupported order is refused before anything is read.
     crate::walk::Walk::new(&capture)?;
     let functions = functions_of(&capture);
     let numbers =
@@ -262,7 +262,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<DtraceTrace> {
 
 type Functions = std::collections::BTreeMap<u64, (String, Vec<u32>)>;
 
-/// Functions whose entries or returns are probes, with the probes of each.
+/// Functions whose entry or return is a probe, by number, with those probes.
 fn functions_of(capture: &Capture) -> Functions {
     let mut probes: Vec<&Probe> = capture.probes.values().filter(|probe| edge_of(probe).is_some()).collect();
     probes.sort_by_key(|probe| probe.id);
@@ -294,7 +294,7 @@ pub(crate) fn edge_of(probe: &Probe) -> Option<bool> {
     }
 }
 
-/// Bytes of the file that describes the buffers of a folder, or has the samples of Linux.
+/// Size of the file that describes the buffers of a folder or has the samples of Linux, in bytes.
 fn n_described_bytes(source: &Source) -> Option<u64> {
     described_by(source)?.0.size_bytes()
 }
@@ -327,7 +327,7 @@ fn meta_of(capture: &Arc<Capture>, source: &Source, functions: &Functions) -> Me
         format: INFO.name.into(),
         title: format!("what DTrace recorded, dialect {}", capture.dialect.name()),
         clock: has_time.then_some(Clock { per_second: 1_000_000_000, unix_epoch: None, frames_calls: false }),
-        // Of a folder the descriptions and each buffer; a buffer with its descriptions and a stream are one file.
+        // A folder has its descriptions and a file per buffer; a self-describing buffer and a stream are one file.
         n_files: if source.is_folder() && !is_linux { 1 + all().count() as u64 } else { 1 },
         packed_bytes: source.size_bytes().or_else(|| Some(n_described_bytes(source)? + n_bytes as u64)),
         functions: functions.iter().map(function).collect(),
@@ -346,7 +346,7 @@ fn meta_of(capture: &Arc<Capture>, source: &Source, functions: &Functions) -> Me
 }
 
 impl DtraceTrace {
-    /// The capture that a trace is.
+    /// The capture of a trace of this format.
     ///
     /// # Errors
     /// `Missing` for a trace of another format.
@@ -355,7 +355,7 @@ impl DtraceTrace {
         opened.ok_or_else(|| Error::missing("this is no trace of format dtrace"))
     }
 
-    /// All that was captured.
+    /// The capture that was opened.
     pub fn capture(&self) -> &Arc<Capture> {
         &self.capture
     }
@@ -366,7 +366,7 @@ impl DtraceTrace {
     }
 }
 
-/// Positions of the tables.
+/// Indices of the tables.
 pub(crate) const RECORDS: usize = 0;
 pub(crate) const PROBES: usize = 1;
 pub(crate) const AGGREGATIONS: usize = 2;

@@ -1,4 +1,4 @@
-//! Values by their types as Linux prints them: a tree of what is not zero.
+//! Typed values as Linux prints them: a tree of the parts that are not zero.
 //!
 //! SPEC: dtrace.md#print
 
@@ -10,13 +10,13 @@ use crate::quirks::{Quirks, Which};
 use crate::types::{Kind, Member, Type};
 use std::io::Write as _;
 
-/// Blanks before the type.
+/// Blanks before the type at the outermost level.
 const INDENT: usize = 44;
 
-/// The consumer goes no deeper.
+/// Maximum depth, as in the consumer.
 const MAX_DEPTH: usize = 10;
 
-/// No value is shown with more text.
+/// Maximum length of the text of a value, in bytes.
 const MAX_TEXT: usize = 1 << 20;
 
 struct Tree<'c> {
@@ -24,13 +24,13 @@ struct Tree<'c> {
     locale: &'c Locale,
     quirks: Quirks,
     value: &'c [u8],
-    /// Text before this was there before.
+    /// Length of the output before this value.
     start: usize,
-    /// How deep the brackets are that are open.
+    /// Depth of the brackets that are open.
     n_open: usize,
 }
 
-/// Prints an address and the value there.
+/// Prints an address and the value at it.
 pub(crate) fn print(
     capture: &Capture,
     locale: &Locale,
@@ -52,7 +52,7 @@ pub(crate) fn print(
 }
 
 impl Tree<'_> {
-    /// Closes brackets that are open beyond a depth.
+    /// Closes open brackets that are deeper than `depth`.
     fn close(&mut self, depth: usize, out: &mut Vec<u8>) {
         while self.n_open > depth {
             self.n_open -= 1;
@@ -61,7 +61,7 @@ impl Tree<'_> {
         }
     }
 
-    /// Prints what stands at a place, if it is not zero; false where there is no more of the value.
+    /// Prints the value at `start` if it is not zero. Past the end of the value or at a limit, prints `...` and returns false.
     fn visit(
         &mut self,
         member: Option<&Member>,
@@ -121,7 +121,7 @@ impl Tree<'_> {
         self.visit(Some(member), ty, start.saturating_add(at), depth, out)
     }
 
-    /// Prints the elements of an array that are not zero; of one of characters, those before the first zero.
+    /// Prints the elements of an array that are not zero; for an array of characters, only those before the first zero.
     fn elements(&mut self, of: &str, count: u64, start: usize, depth: usize, out: &mut Vec<u8>) -> bool {
         let Some(ty) = self.capture.types.get(of) else { return true };
         let real = self.capture.types.resolved(ty);
@@ -152,7 +152,7 @@ impl Tree<'_> {
         true
     }
 
-    /// Prints a value that has no parts; false if the consumer prints nothing for it.
+    /// Prints a value without parts; returns false if the consumer prints nothing for it.
     fn scalar(
         &self,
         field: Option<(u64, u32)>,

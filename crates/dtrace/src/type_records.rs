@@ -1,4 +1,4 @@
-//! Types of `print()` as metadata records: what any reader of streams makes of them, and beside it all that C says.
+//! Types of `print()` as metadata records: a type that any reader of streams understands, and the full C type beside it.
 //!
 //! SPEC: dtrace.md#print
 
@@ -7,13 +7,13 @@ use quipu_wire::record::TypeRecord;
 use quipu_wire::types as wire;
 use rustc_hash::FxHashMap;
 
-/// Larger values are bytes to other readers.
+/// Maximum size in bytes of a type that other readers get in detail.
 const MAX_BYTES: u64 = 64 << 10;
 
-/// Deeper types, too.
+/// Maximum nesting depth of such a type.
 const MAX_DEPTH: u32 = 8;
 
-/// A type that has a record.
+/// A type whose record exists.
 #[derive(Clone, Copy)]
 struct Done {
     id: u32,
@@ -21,14 +21,14 @@ struct Done {
     depth: u32,
 }
 
-/// Makes records, those of members before those of what has them.
+/// Makes records in order, members before the types that contain them.
 struct Maker<'t> {
     types: &'t Types,
     done: FxHashMap<&'t str, Option<Done>>,
     records: Vec<TypeRecord>,
 }
 
-/// The records of types.
+/// The records that describe some types.
 pub(crate) fn of(types: &Types) -> Vec<TypeRecord> {
     let mut maker = Maker { types, done: FxHashMap::default(), records: Vec::new() };
     for ty in types.sorted() {
@@ -38,7 +38,7 @@ pub(crate) fn of(types: &Types) -> Vec<TypeRecord> {
 }
 
 impl<'t> Maker<'t> {
-    /// The record of a type; none while it is made, so that types that contain themselves end.
+    /// The record of a type. It is `None` while the record is being made, so recursion ends at types that contain themselves.
     fn make(&mut self, ty: &'t Type, level: u32) -> Option<Done> {
         if let Some(known) = self.done.get(&*ty.id) {
             return *known;
@@ -48,7 +48,7 @@ impl<'t> Maker<'t> {
         }
         self.done.insert(&ty.id, None);
         let (shape, depth) = self.shape(ty, level);
-        let id = self.records.len() as u32 + 1; // They are counted in 32 bits.
+        let id = self.records.len() as u32 + 1; // Records are counted in 32 bits.
         let name = (!ty.name.is_empty()).then(|| ty.name.clone());
         let native = serde_json::to_string(ty).ok();
         self.records.push(TypeRecord { id, name, ty: shape, native });
@@ -57,7 +57,7 @@ impl<'t> Maker<'t> {
         Some(done)
     }
 
-    /// What other readers take it for, and how deep that is.
+    /// The type that other readers see, and its nesting depth.
     fn shape(&mut self, ty: &'t Type, level: u32) -> (wire::Type, u32) {
         let bytes = match u32::try_from(ty.size) {
             Ok(n @ 1..) if u64::from(n) <= MAX_BYTES => wire::Type::Bytes(Some(n)),
@@ -102,7 +102,7 @@ impl<'t> Maker<'t> {
         Some((wire::Type::Array { element: inner.id, count }, inner.depth + 1))
     }
 
-    /// Members in the order of their places, none on another.
+    /// The structure of members that ascend without overlap, begin at bytes and are no bit-fields; otherwise `None`.
     fn members(&mut self, ty: &Type, members: &[Member], level: u32) -> Option<(wire::Type, u32)> {
         let size = u32::try_from(ty.size).ok().filter(|size| u64::from(*size) <= MAX_BYTES)?;
         let (mut all, mut end, mut depth) = (Vec::new(), 0, 0);
@@ -118,16 +118,16 @@ impl<'t> Maker<'t> {
     }
 }
 
-/// Types that records describe.
+/// Types that have been read from records.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     types: Vec<Type>,
-    /// What members call the type of a record, and its bytes.
+    /// By number of a record: the id by which members refer to its type, and its size in bytes.
     names: FxHashMap<u32, (String, u64)>,
 }
 
 impl Known {
-    /// Takes a record in.
+    /// Adds the type of a record.
     pub(crate) fn take(&mut self, record: &TypeRecord) {
         let native = record.native.as_deref().and_then(|text| serde_json::from_str::<Type>(text).ok());
         let Some(ty) = native.or_else(|| self.of_another(record)) else { return };
@@ -135,7 +135,7 @@ impl Known {
         self.types.push(ty);
     }
 
-    /// The type of a record that another program wrote: formats call it by its number.
+    /// The type of a record that another program wrote; formats refer to it by the record's number.
     fn of_another(&self, record: &TypeRecord) -> Option<Type> {
         let name_of = |id: &u32| self.names.get(id).cloned();
         let int = |bits: u32, signed, char| (Kind::Int { signed, char }, u64::from(bits / 8));
@@ -218,7 +218,7 @@ mod tests {
         let mut known = Known::default();
         records.iter().for_each(|record| known.take(record));
         assert_eq!(known.finish(), types);
-        // A stream takes them all, and other readers know their members.
+        // A stream accepts all of them, and other readers know their members.
         let mut metadata = quipu_stream::meta::Metadata::default();
         let mut findings = Vec::new();
         for (ordinal, record) in (0u32..).zip(&records) {

@@ -1,4 +1,4 @@
-//! Values by their types as the classic consumer prints them: `print()`. [`tree`](crate::tree) has that of Linux.
+//! Typed values as the classic consumer's `print()` shows them; for Linux see [`tree`](crate::tree).
 //!
 //! SPEC: dtrace.md#print
 
@@ -12,22 +12,22 @@ use crate::symbols::Shown;
 use crate::types::{Kind, Member, Type};
 use std::io::Write as _;
 
-/// Types within types end here, and so do values without end.
+/// Maximum nesting depth of types; it also ends types that contain themselves.
 const MAX_DEPTH: usize = 32;
 
-/// No value is shown with more text.
+/// Maximum length of the text of a value, in bytes.
 const MAX_TEXT: usize = 1 << 20;
 
 struct Printer<'c> {
     capture: &'c Capture,
     locale: &'c Locale,
-    /// Text before this was there before.
+    /// Length of the output before this value.
     start: usize,
 }
 
-/// Prints a value of the classic dialects; false if its type is unknown.
+/// Prints a value of the classic dialects; returns false if its type is unknown.
 pub(crate) fn classic(capture: &Capture, locale: &Locale, id: &str, value: &[u8], out: &mut Vec<u8>) -> bool {
-    // Types that another program described have numbers alone.
+    // Types that another program described have only a number as id.
     let number = || id.rsplit('`').next().and_then(|number| capture.types.get(number));
     let Some(ty) = capture.types.get(id).or_else(number) else { return false };
     let printer = Printer { capture, locale, start: out.len() };
@@ -38,7 +38,7 @@ pub(crate) fn classic(capture: &Capture, locale: &Locale, id: &str, value: &[u8]
 }
 
 impl Printer<'_> {
-    /// Prints a value; `at` is how far it is indented and how deep it is.
+    /// Prints a value; `at` is its indent and its nesting depth.
     fn value(&self, ty: &Type, value: &[u8], at: (usize, usize), out: &mut Vec<u8>) {
         self.shown(ty, value, at, false, out);
     }
@@ -85,7 +85,7 @@ impl Printer<'_> {
         }
         out.extend_from_slice(b" = ");
         match member.bits {
-            Some(bits) => self.bit_field((member.bit % 8) as u32, bits, bytes, out), // Below 8.
+            Some(bits) => self.bit_field((member.bit % 8) as u32, bits, bytes, out), // The remainder is below 8.
             None => self.shown(ty, bytes, at, true, out),
         }
         out.push(b'\n');
@@ -173,7 +173,7 @@ impl Printer<'_> {
     }
 }
 
-/// A number in hexadecimal, but for zero.
+/// Appends a number in hexadecimal, but zero as `0`.
 fn number(value: u64, out: &mut Vec<u8>) {
     match value {
         0 => out.push(b'0'),

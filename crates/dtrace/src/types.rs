@@ -1,25 +1,25 @@
-//! Types of values that `print()` shows, as the capture carries them.
+//! Types of the values that `print()` shows, as a capture carries them.
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-/// A type, as `meta.json` has it: `{"id": "genunix`42", "name": "struct my", "size": 16, "kind": "struct", "members": […]}`.
+/// A type, as in `meta.json`: `{"id": "genunix`42", "name": "struct my", "size": 16, "kind": "struct", "members": […]}`.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Type {
-    /// What formats and members call it.
+    /// Id by which formats and members refer to the type.
     pub id: String,
-    /// As C writes it.
+    /// Name in C.
     pub name: String,
-    /// Bytes.
+    /// Size in bytes.
     #[serde(default)]
     pub size: u64,
-    /// What it is.
+    /// Kind, with what belongs to it.
     #[serde(flatten)]
     pub kind: Kind,
 }
 
 impl Type {
-    /// The types that it consists of; what pointers lead to is no part.
+    /// Ids of the types that it contains; the target of a pointer is not contained.
     pub(crate) fn parts(&self) -> impl Iterator<Item = &str> {
         let (members, one): (&[Member], Option<&String>) = match &self.kind {
             Kind::Struct { members } | Kind::Union { members } => (members, None),
@@ -31,16 +31,16 @@ impl Type {
     }
 }
 
-/// What a type is.
+/// Kind of a type.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Kind {
-    /// A number.
+    /// An integer.
     Int {
-        /// True if it is negative where its highest bit is set.
+        /// Whether it is signed.
         #[serde(default)]
         signed: bool,
-        /// True for characters.
+        /// Whether it is a character.
         #[serde(default)]
         char: bool,
     },
@@ -48,97 +48,97 @@ pub enum Kind {
     Float,
     /// An address.
     Pointer {
-        /// True if it is that of a function.
+        /// Whether it points to a function.
         #[serde(default)]
         function: bool,
     },
-    /// Elements.
+    /// An array.
     Array {
-        /// The type of each.
+        /// Id of the type of an element.
         of: String,
-        /// How many.
+        /// Number of elements.
         count: u64,
     },
-    /// Members one after the other.
+    /// A structure, whose members follow each other.
     Struct {
         /// The members.
         members: Vec<Member>,
     },
-    /// Members at one place.
+    /// A union, whose members share one place.
     Union {
         /// The members.
         members: Vec<Member>,
     },
-    /// Named numbers.
+    /// An enumeration.
     Enum {
-        /// The names.
+        /// Names with their values.
         values: Vec<(String, i64)>,
     },
-    /// Another name.
+    /// Another name for a type.
     Typedef {
-        /// For this type.
+        /// Id of the type that the name stands for.
         to: String,
     },
 }
 
-/// A member of a structure.
+/// A member of a structure or union.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Member {
-    /// Its name; empty for members without one.
+    /// Its name; empty for unnamed members.
     #[serde(default)]
     pub name: String,
-    /// Its type.
+    /// Id of its type.
     #[serde(rename = "type")]
     pub ty: String,
-    /// Where it begins, in bits.
+    /// Offset in bits.
     pub bit: u64,
-    /// Bits of a bit-field.
+    /// Width of a bit-field in bits; `None` for other members.
     #[serde(default)]
     pub bits: Option<u32>,
 }
 
-/// The types of a capture.
+/// The types of a capture, by id.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Types(FxHashMap<String, Type>);
 
-/// Names of names end after this many.
+/// Maximum length of a chain of typedefs.
 const MAX_NAMES: usize = 64;
 
 impl Types {
-    /// Types by their names.
+    /// Collects types; of types with the same id, the last one counts.
     pub fn new(all: Vec<Type>) -> Types {
         Types(all.into_iter().map(|ty| (ty.id.clone(), ty)).collect())
     }
 
-    /// All of them, by their names.
+    /// All types, ordered by id.
     pub fn sorted(&self) -> Vec<&Type> {
         let mut all: Vec<&Type> = self.0.values().collect();
         all.sort_by(|a, b| a.id.cmp(&b.id));
         all
     }
 
-    /// How many there are.
+    /// Number of types.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// True without types.
+    /// Whether there are no types.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// A type.
+    /// The type with an id.
     pub fn get(&self, id: &str) -> Option<&Type> {
         self.0.get(id)
     }
 
-    /// Types that contain themselves: values of such have no end.
+    /// Types that contain themselves, so that their values would not end.
     pub(crate) fn endless(&self) -> Vec<&Type> {
         let mut found = Vec::new();
-        // Of types that were met, whether they are whole.
+        // For each visited type, whether all its parts are visited.
         let mut met: FxHashMap<&str, bool> = FxHashMap::default();
         for ty in self.sorted() {
-            // No call within a call: chains of types may be long.
+            // A stack instead of recursion, since chains of types may be long.
             let mut open = vec![(ty, ty.parts())];
             if met.contains_key(&*ty.id) {
                 continue;
@@ -167,7 +167,7 @@ impl Types {
         found
     }
 
-    /// The type that further names of a type mean.
+    /// The type that a typedef stands for, through further typedefs; other types are returned as they are.
     pub(crate) fn resolved<'t>(&'t self, ty: &'t Type) -> &'t Type {
         let mut ty = ty;
         for _ in 0..MAX_NAMES {

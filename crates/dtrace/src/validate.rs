@@ -1,4 +1,4 @@
-//! Checks descriptions before anything relies on them: what the kernel trusts may come from anywhere here.
+//! Checks descriptions before they are used: unlike in the kernel, they may come from anywhere.
 //!
 //! SPEC: dtrace.md#hostile-and-damaged-data
 
@@ -7,16 +7,16 @@ use crate::describe::{Aggregation, Capture, Dialect, Enabling, Rec};
 use quipu_model::buckets::{Linear, Logarithmic, QUANTIZE_CELLS};
 use quipu_model::{Error, Result};
 
-/// No record is longer.
+/// Maximum size of a record in bytes.
 pub const MAX_RECORD_BYTES: u32 = 16 << 20;
 
-/// No record has more parts.
+/// Maximum number of parts of a record.
 pub const MAX_PARTS: usize = 65_536;
 
 /// Checks all descriptions of a capture.
 ///
 /// # Errors
-/// `Malformed` or `Limit` for the first that is wrong; its file is for the caller to add.
+/// `Malformed` or `Limit` for the first fault; the caller adds the name of the file.
 pub fn all(capture: &Capture) -> Result<()> {
     let enablings = capture.enablings.iter().try_for_each(|enabling| self::enabling(capture, enabling));
     enablings?;

@@ -1,4 +1,4 @@
-//! Values of aggregations: what the functions keep, how values combine, how they compare.
+//! Values of aggregations: the cells of each function, and how values are merged and compared.
 //!
 //! SPEC: dtrace.md#aggregating-functions
 
@@ -7,19 +7,19 @@ use crate::bytes::ByteOrder;
 use crate::describe::{Aggregation, Dialect};
 use quipu_model::buckets::{self, Linear, Logarithmic};
 
-/// The value that an aggregation has for a key.
+/// The value of an aggregation for one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value {
-    /// What it is.
+    /// The aggregating function.
     pub function: Function,
     /// Parameters of `lquantize()` and `llquantize()`.
     pub param: u64,
-    /// Its cells, without the parameters.
+    /// Cells, without the parameters.
     pub cells: Box<[i64]>,
 }
 
 impl Value {
-    /// The value of no data.
+    /// The value before any data: extremes for minima and maxima, otherwise zeros.
     pub fn zero(function: Function, param: u64, n_cells: usize) -> Value {
         let initial = match function {
             Function::Min => i64::MAX,
@@ -29,7 +29,7 @@ impl Value {
         Value { function, param, cells: vec![initial; n_cells].into() }
     }
 
-    /// Reads a value: the bytes of its record.
+    /// Reads a value from the bytes of its record.
     pub fn read(aggregation: &Aggregation, bytes: &[u8], order: ByteOrder, dialect: Dialect) -> Value {
         let mut words = bytes.chunks_exact(8).map(|word| order.number(word));
         let has_param = matches!(aggregation.function, Function::Lquantize | Function::Llquantize)
@@ -38,7 +38,8 @@ impl Value {
         Value { function: aggregation.function, param, cells: words.map(|word| word as i64).collect() }
     }
 
-    /// Adds another value of the same function. The classic consumer adds the halves of sums of squares `without_carry`.
+    /// Merges another value of the same function. With `without_carry`, the halves of a sum of squares are added separately,
+    /// as the classic consumer does.
     pub fn merge(&mut self, other: &Value, without_carry: bool) {
         if self.cells.len() != other.cells.len() || self.function != other.function {
             return;
@@ -56,7 +57,7 @@ impl Value {
         }
     }
 
-    /// The same for a value in its record: the words at its end are the cells.
+    /// Like [`merge`](Value::merge), for a value in its record, whose last words are the cells.
     #[inline]
     pub(crate) fn merge_read(&mut self, bytes: &[u8], order: ByteOrder, without_carry: bool) {
         let n = self.cells.len() * 8;
@@ -83,12 +84,12 @@ impl Value {
         }
     }
 
-    /// Forgets all data.
+    /// Sets all cells to zero.
     pub fn clear(&mut self) {
         self.cells.fill(0);
     }
 
-    /// Takes a value in, as the kernel does, `by` times.
+    /// Adds a value `by` times, as the kernel does.
     pub fn update(&mut self, value: i64, by: i64) {
         match self.function {
             Function::Count => self.add(0, 1),
@@ -121,7 +122,7 @@ impl Value {
         }
     }
 
-    /// The sum of squares of a deviation.
+    /// The sum of squares that `stddev()` keeps in two cells.
     fn squares(&self) -> u128 {
         u128::from(self.cells[2] as u64) | u128::from(self.cells[3] as u64) << 64
     }
@@ -130,7 +131,7 @@ impl Value {
         self.cells.get(position).copied().unwrap_or(0)
     }
 
-    /// The number that is printed, divided by `normal`.
+    /// The number that is printed, divided by the normalization `normal`.
     pub fn number(&self, normal: u64) -> i64 {
         let normal = normal.max(1);
         match self.function {
@@ -139,12 +140,12 @@ impl Value {
                 0 => 0,
                 n => divide(divide(self.cell(1), normal), n as u64),
             },
-            Function::Stddev => self.deviation(normal) as i64, // A root of 128 bits has 64.
+            Function::Stddev => self.deviation(normal) as i64, // The root of a 128-bit number fits in 64 bits.
             _ => divide(self.cell(0), normal),
         }
     }
 
-    /// An average as the classic consumer computes it for conversions: unsigned.
+    /// The average as the classic consumer computes it for conversions, which is unsigned.
     pub fn unsigned_average(&self, normal: u64) -> i64 {
         match self.cell(0) as u64 {
             0 => 0,
@@ -159,23 +160,23 @@ impl Value {
         }
         let normal = u128::from(normal);
         let of_squares = self.squares() / normal / normal / u128::from(n);
-        let average = divide(divide(self.cell(1), normal as u64), n).unsigned_abs(); // It came from 64 bits.
+        let average = divide(divide(self.cell(1), normal as u64), n).unsigned_abs(); // The result fits, as it comes from 64 bits.
         let square = u128::from(average).pow(2);
         root(of_squares.wrapping_sub(square))
     }
 
-    /// The sum of all cells.
+    /// The sum of all cells, with wrap-around.
     pub fn sum(&self) -> i64 {
         self.cells.iter().fold(0, |sum: i64, cell| sum.wrapping_add(*cell))
     }
 
-    /// The value that each cell of a histogram begins with.
+    /// The lower bound of each cell of a histogram.
     pub(crate) fn bounds(&self, dialect: Dialect) -> Vec<i64> {
         match self.function {
             Function::Quantize => (0..self.cells.len()).map(buckets::quantize_value).collect(),
             Function::Lquantize => {
                 let linear = Linear::of(self.param);
-                // The cell of what is below the first bound has that of the cell before.
+                // The cell below the first bound gets the bound one step lower.
                 (0..self.cells.len()).map(|cell| linear.bound(cell)).collect()
             }
             Function::Llquantize => Logarithmic::of(self.param, is_linux(dialect)).weights(is_linux(dialect)),
@@ -183,8 +184,8 @@ impl Value {
         }
     }
 
-    /// What values of one function are ordered by.
-    // PERF: sorting asks each value once; the weights of a histogram's cells are a list of their own.
+    /// The rank by which values of one function are ordered.
+    // PERF: sorting computes each rank once; for a histogram it is made from the weights of the cells.
     pub fn rank(&self, dialect: Dialect) -> Rank {
         match self.function {
             Function::Count | Function::Sum | Function::Min | Function::Max => (self.cell(0).into(), 0),
@@ -212,15 +213,15 @@ impl Value {
     }
 }
 
-/// True for the dialect that counts negative numbers in `llquantize()`.
+/// Whether the dialect counts negative numbers in `llquantize()`.
 fn is_linux(dialect: Dialect) -> bool {
     dialect == Dialect::Linux
 }
 
-/// What a value is ordered by: first the one, then the other.
+/// Rank of a value: the first number decides, then the second.
 pub type Rank = (i128, i64);
 
-/// A signed number divided by an unsigned one.
+/// Divides a signed number by an unsigned one; a divisor of zero counts as one.
 fn divide(value: i64, by: u64) -> i64 {
     i64::try_from(i128::from(value) / i128::from(by.max(1))).unwrap_or(0)
 }
@@ -232,12 +233,12 @@ fn average_or_zero(value: &Value) -> i64 {
     }
 }
 
-/// The sum of cells, each by its weight.
+/// The sum of cells multiplied by their weights.
 fn weighted(cells: impl Iterator<Item = (i64, i64)>) -> i128 {
     cells.fold(0, |sum: i128, (cell, weight)| sum.saturating_add(i128::from(cell) * i128::from(weight)))
 }
 
-/// The integer square root.
+/// The integer square root, rounded down.
 fn root(value: u128) -> u64 {
     let (mut low, mut high) = (0u128, 1u128 << 64);
     while high - low > 1 {

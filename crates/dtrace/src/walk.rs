@@ -1,4 +1,4 @@
-//! The order in which a consumer takes records: CPU by CPU, or by time.
+//! The order in which a consumer processes records: CPU by CPU, or by time.
 //!
 //! SPEC: dtrace.md#order-of-output
 
@@ -9,37 +9,37 @@ use quipu_model::{Error, Place, Result};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
-/// A record that is to be printed.
+/// A record to be printed.
 #[derive(Clone, Copy, Debug)]
 pub struct Firing<'c> {
-    /// The CPU.
+    /// Number of the CPU.
     pub cpu: u32,
-    /// Position of its buffer; 0 on Linux.
+    /// Index of its buffer; 0 on Linux.
     pub buffer: u32,
-    /// The probe.
+    /// Number of the probe.
     pub probe: u32,
-    /// The record.
+    /// The record itself.
     pub record: Record<'c>,
-    /// The probe and the enabling of the record after it on its CPU.
+    /// Probe and enabling of the next record on the same CPU, if flow is shown and it is of the same host.
     pub next: Option<(u32, u32)>,
 }
 
-/// What a consumer meets.
+/// A step of a consumer.
 #[derive(Debug)]
 pub enum Step<'c> {
-    /// Another CPU.
+    /// The next CPU begins.
     Cpu,
-    /// The records that came before tracing ran on all CPUs are over.
+    /// The records that precede tracing on all CPUs are finished.
     Pass,
-    /// A record.
+    /// A record to be printed.
     Firing(Firing<'c>),
-    /// The position of an event with the state of an aggregation.
+    /// Index of an event that has the state of an aggregation.
     State(usize),
-    /// A buffer that cannot be read on.
+    /// The rest of a buffer cannot be read.
     Fault(Error),
 }
 
-/// Which records of a buffer are taken.
+/// Selection of the records of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Taken {
     All,
@@ -50,22 +50,22 @@ enum Taken {
 /// A walk over all records of a capture.
 #[derive(Debug)]
 pub struct Walk {
-    /// Buffers in the order in which they are read, where that is not by time.
+    /// Buffers in the order in which they are read, if the order is not by time.
     phases: VecDeque<(usize, Taken)>,
     current: Option<(usize, Taken)>,
     cursors: Vec<Cursor>,
     heap: Heap,
     is_temporal: bool,
-    /// A host shows the flow, for which the next record counts.
+    /// Whether a host shows the flow, which depends on the next record.
     looks_ahead: bool,
     samples: Option<Samples>,
 }
 
 impl Walk {
-    /// Before the first record.
+    /// A walk that begins before the first record.
     ///
     /// # Errors
-    /// `Unsupported` where records of a dialect without times are wanted by time.
+    /// `Unsupported` if records are wanted by time in a dialect without times.
     pub fn new(capture: &Capture) -> Result<Walk> {
         let is_temporal = capture.settings.temporal && capture.dialect != Dialect::Linux;
         if is_temporal && capture.dialect == Dialect::ClassicV0 {
@@ -79,7 +79,7 @@ impl Walk {
             cursors,
             heap: Heap::default(),
             is_temporal,
-            looks_ahead: (0..=capture.hosts.len() as u32) // They are counted in 32 bits.
+            looks_ahead: (0..=capture.hosts.len() as u32) // Hosts are counted in 32 bits.
                 .any(|host| capture.settings_of(host).flowindent),
             samples: (capture.dialect == Dialect::Linux).then(|| Samples::new(capture)),
         };
@@ -93,7 +93,7 @@ impl Walk {
         Ok(walk)
     }
 
-    /// What comes next; `None` at the end.
+    /// The next step; `None` at the end.
     pub fn next_step<'c>(&mut self, capture: &'c Capture) -> Option<Step<'c>> {
         if let Some(samples) = &mut self.samples {
             return samples.next_step(capture);
@@ -116,7 +116,7 @@ impl Walk {
                     self.current = None;
                     continue;
                 }
-                // The first of two looks at a buffer says nothing.
+                // A fault is not reported in the first of two passes over a buffer.
                 Err(_) if taken == Taken::Begin => continue,
                 Err(error) => return Some(Step::Fault(error)),
             };
@@ -150,7 +150,7 @@ impl Walk {
         match ahead.next_record(capture, &capture.buffers[at]) {
             Ok(Some(record)) => self.heap.push((record.time, at)),
             Ok(None) => {}
-            // Reading the record reports it.
+            // Reading the record reports the fault.
             Err(_) => self.heap.push((capture.buffers[at].timestamp, at)),
         }
     }
@@ -165,7 +165,7 @@ impl Walk {
         }
         Firing {
             cpu: buffer.cpu,
-            buffer: at as u32, // There are at most as many as CPUs.
+            buffer: at as u32, // There are at most as many buffers as CPUs.
             probe: record.enabling.probe,
             record,
             next: next.map(|next| (next.enabling.probe, next.enabling.id)),
@@ -173,7 +173,7 @@ impl Walk {
     }
 }
 
-/// True for the probe that fires before all others.
+/// Whether a probe is BEGIN, which fires before all others.
 fn is_begin(probe: &Probe) -> bool {
     probe.provider == "dtrace" && probe.name == "BEGIN"
 }
@@ -197,7 +197,7 @@ fn phases(capture: &Capture) -> VecDeque<(usize, Taken)> {
     phases
 }
 
-/// A queue by time that gives equal times in the order of the consumer's own: a binary heap, filled from below.
+/// A queue by time: a binary heap that returns equal times in the same order as the consumer's own.
 #[derive(Debug, Default)]
 struct Heap(Vec<(u64, usize)>);
 
@@ -240,22 +240,22 @@ impl Heap {
 #[derive(Debug)]
 struct Samples {
     at: usize,
-    /// After the last sample of BEGIN.
+    /// Index after the last sample of BEGIN.
     begin_end: usize,
     in_begin: bool,
-    /// Samples of speculations that were neither committed nor discarded.
+    /// Indices of samples by speculation, for those neither committed nor discarded yet.
     held: FxHashMap<u32, Vec<usize>>,
-    /// Samples that were committed.
+    /// Indices of committed samples that are still to be printed.
     released: VecDeque<usize>,
 }
 
-/// Bytes of the word that says how long the rest of a sample is.
+/// Size of the word with the length of the rest of a sample, in bytes.
 const SIZE_WORD: usize = 4;
 
-/// Bytes before the data of a sample.
+/// Size of the header before the data of a sample, in bytes.
 const SAMPLE_HEADER: usize = 16;
 
-/// Samples that speculations hold back at most.
+/// Maximum number of samples held for a speculation.
 const MAX_HELD: usize = 1 << 20;
 
 impl Samples {
@@ -292,7 +292,7 @@ impl Samples {
             let event = capture.events.get(at)?;
             self.at += 1;
             let bytes = match event {
-                // The first pass has taken these in.
+                // The first pass has processed these.
                 Event::State { .. } if !self.in_begin && at < self.begin_end => continue,
                 Event::State { .. } => return Some(Step::State(at)),
                 Event::Sample { bytes, .. } => bytes,
@@ -310,7 +310,8 @@ impl Samples {
         }
     }
 
-    /// Holds a sample of a speculation back, and lets those go that it commits. True if the sample is not printed now.
+    /// Holds a sample of a speculation, and releases or drops those that the sample commits or discards. Returns true if the
+    /// sample is not printed now.
     fn hold(&mut self, capture: &Capture, at: usize, firing: &Firing<'_>) -> bool {
         let bytes = firing.record.bytes;
         let speculation = capture.order.u32_at(bytes, 4).unwrap_or(0);
@@ -334,14 +335,14 @@ impl Samples {
     }
 }
 
-/// What a sample says; none for an event that is no sample.
+/// Decodes a sample; `None` for an event of another kind.
 ///
 /// # Errors
 /// `Malformed` for a statement without a description, `Truncated` for a sample that is shorter than its parts.
 pub(crate) fn sample<'c>(capture: &'c Capture, event: &'c Event) -> Result<Option<Firing<'c>>> {
     let Event::Sample { cpu, offset, bytes } = event else { return Ok(None) };
     let place = || Place { file: Some(capture.name.clone()), offset: Some(*offset), ..Place::default() };
-    // What stands after its own length is none of it.
+    // Bytes after the sample's own length do not belong to it.
     let own = capture.order.u32_at(bytes, 0).map_or(0, |n| n as usize + SIZE_WORD);
     let Some(bytes) = bytes.get(..own) else {
         let message = format!("a sample of {own} bytes is cut off after {}", bytes.len());

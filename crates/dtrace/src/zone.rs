@@ -1,15 +1,15 @@
-//! Times of the wall clock, in the zone and the words of the traced host.
+//! Wall-clock times in the zone and locale of the traced host.
 
 use crate::locale::Locale;
 use std::io::Write as _;
 
-/// A time zone: how far it is from UTC, and its abbreviation. A capture lasts minutes, so its zone does not change.
+/// A time zone with a constant offset from UTC: a capture lasts minutes, so its zone is assumed not to change.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct Zone {
     /// Seconds east of UTC.
     #[serde(default)]
     pub offset_s: i32,
-    /// As `date +%Z` prints it.
+    /// Abbreviation, as `date +%Z` prints it.
     pub name: String,
 }
 
@@ -21,7 +21,7 @@ impl Default for Zone {
 
 const DAY_S: i64 = 86_400;
 
-/// A date of the calendar and a time of day.
+/// A calendar date and time of day.
 struct Moment {
     year: i64,
     /// From 0.
@@ -39,7 +39,7 @@ impl Zone {
     fn moment(&self, unix_ns: u64) -> Moment {
         let seconds = (unix_ns / 1_000_000_000) as i64 + i64::from(self.offset_s); // Far below the limits.
         let (days, second) = (seconds.div_euclid(DAY_S), seconds.rem_euclid(DAY_S));
-        // Years are counted from March, so that the leap day is the last of its year.
+        // Years are counted from March, so that the leap day is the last day of a year.
         let since_0 = days + 719_468;
         let era = since_0.div_euclid(146_097);
         let of_era = since_0.rem_euclid(146_097);
@@ -63,7 +63,7 @@ impl Zone {
         let _ = write!(out, "{year} {} {day:2} {h:02}:{m:02}:{s:02}", locale.month(month));
     }
 
-    /// Appends `Wed, 01 Jan 2020 00:00:00 UTC`, with the year that the week belongs to, as the consumers do.
+    /// Appends `Wed, 01 Jan 2020 00:00:00 UTC`, with the year of the ISO week, as the consumers do.
     pub fn mail(&self, unix_ns: u64, locale: &Locale, out: &mut Vec<u8>) {
         let moment = self.moment(unix_ns);
         let Moment { month, day, weekday, second, .. } = moment;
@@ -73,10 +73,10 @@ impl Zone {
     }
 }
 
-/// The year of ISO 8601 that the week of a day belongs to.
+/// The year of ISO 8601 to which the week of a day belongs.
 fn week_year(moment: &Moment) -> i64 {
     let from_monday = (moment.weekday + 6) % 7;
-    // The Thursday of the week decides.
+    // The week belongs to the year of its Thursday.
     let thursday = moment.year_day - from_monday + 3;
     let year = moment.year;
     let leap = |year: i64| i64::from((year % 4 == 0 && year % 100 != 0) || year % 400 == 0);

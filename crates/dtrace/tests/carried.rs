@@ -1,4 +1,4 @@
-//! Buffers in streams that describe themselves.
+//! Tests of captures in self-describing streams.
 
 use crate::samples::{bytes, cases, classic, linux_capture, name_of, printed, raw, root};
 use quipu_dtrace::carry::Encoded;
@@ -92,7 +92,7 @@ fn dense_bodies_that_are_cut_give_their_first_records() {
     for end in (0..body.len()).step_by(13) {
         let cut = dense::unpack(&capture, &body[..end]);
         assert!(cut.n_records <= whole.n_records);
-        // Zeros stand for what follows where a cut is not noticed.
+        // After an undetected cut, the rest is zeros.
         let n = cut.bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
         assert_eq!(cut.bytes[..n], buffer.bytes[..n], "{end}");
     }
@@ -119,7 +119,7 @@ fn bodies_of_an_unknown_encoding_are_counted_and_others_printed() {
     assert_eq!(finding.rule, "dtrace/unknown-encoding");
     assert_eq!(finding.loss.as_ref().unwrap().records.least(), 3);
     assert_eq!(text(read), text(capture));
-    // A body of this number that nothing announces is another program's.
+    // A body with this number, but without a record that announces it, belongs to another program.
     let producer = Producer { uuid: [7; 16], ..Producer::default() };
     let writer = Writer::new(Vec::new(), Options { producer, ..Options::new("quipu") });
     let mut body = writer.stream(1).unwrap();
@@ -155,7 +155,7 @@ fn captures_of_linux_become_streams_and_lines_and_print_the_same() {
             capture.events.iter().map(sample).collect::<Vec<_>>()
         };
         assert_eq!(samples(&dense), samples(&capture), "{name}");
-        // Without the lines that it came from.
+        // Without the lines that the capture came from.
         let unknown = Capture { origin: Origin::Unknown, ..read.clone() };
         let [(_, lines), (_, options)] = &export::files(&unknown)[..] else { panic!("{name}") };
         let mut again = linux::read(linux::FILE, lines).unwrap();
@@ -181,7 +181,7 @@ fn lines_come_back_byte_for_byte() {
             assert!(files[0].1 == lines, "{name}: {}", String::from_utf8_lossy(&files[0].1));
         }
     }
-    // Blanks, unknown members and kinds, samples with bytes after their end, the end of the last line.
+    // Blanks, unknown members and kinds, samples with bytes after their end, and a last line without a newline.
     let text = concat!(
         "{\"t\": \"probe\", \"id\":1,\"prv\":\"dtrace\",\"mod\":\"\",\"fun\":\"\",\"prb\":\"BEGIN\"}\r\n\n",
         "{\"t\":\"datadesc\",\"stid\":0,\"uarg\":77,\"size\":0,\"more\":[1],\"recs\":[{\"action\":1,\"size\":4,\"offset\":16,\"alignment\":4,\"arg\":1}]}\n",
@@ -197,7 +197,7 @@ fn lines_come_back_byte_for_byte() {
     let mut read = carried::read("lines", &written(&capture, Encoded::Plain)).unwrap();
     let files = export::files(&read);
     assert_eq!(String::from_utf8_lossy(&files[0].1), text);
-    // What no longer says the same is written anew.
+    // Lines that no longer agree with the capture are written anew.
     read.enablings[0].recs[0].size = 2;
     let files = export::files(&read);
     assert!(files[0].1 != text.as_bytes() && files.len() == 2);
@@ -252,7 +252,7 @@ fn folders_that_are_written_have_the_same_buffers_and_print_the_same() {
         let capture = classic(&path);
         let read = carried::read(&name, &written(&capture, Encoded::Plain)).unwrap();
         for from in [&read, &capture] {
-            // Without the text that it came from.
+            // Without the text that the capture came from.
             let from = &Capture { origin: Origin::Unknown, ..from.clone() };
             let files = export::files(from);
             let file =
@@ -270,20 +270,20 @@ fn folders_that_are_written_have_the_same_buffers_and_print_the_same() {
     }
 }
 
-/// A stream of another producer.
+/// A stream of the producer with this number.
 fn of_producer(capture: &Capture, number: u8) -> Vec<u8> {
     let producer = Producer { uuid: [number; 16], ..Producer::default() };
     carry::write(capture, producer, Encoded::Plain, Vec::new()).unwrap()
 }
 
-/// What is printed of aggregations, sorted: which came first is not said where CPUs are of several machines.
+/// Name, key and cells of all aggregations, sorted, because the order is undefined if CPUs are of several machines.
 fn aggregations(capture: &Capture) -> Vec<(Option<String>, Vec<u8>, Vec<i64>)> {
     let all = quipu_dtrace::table::merged(capture);
     let mut rows: Vec<_> = all
         .entries()
         .map(|entry| {
             let described = &capture.aggregations[entry.aggregation];
-            // After the variable, whose number may be another.
+            // The key without the variable, whose number may differ.
             (
                 described.name.clone(),
                 entry.key[16.min(entry.key.len())..].to_vec(),
@@ -304,7 +304,7 @@ fn captures_of_several_machines_become_one_whose_aggregations_merge() {
         if whole.states.len() < 2 {
             continue;
         }
-        // Each CPU on a machine of its own, in any order.
+        // Each CPU on its own machine, in any order.
         let machine = |cpu: &u32| {
             let mut part = whole.clone();
             part.buffers.retain(|buffer| buffer.cpu == *cpu);
@@ -354,7 +354,7 @@ fn numbers_that_mean_something_else_on_another_machine_get_new_ones() {
     found.sort();
     expected.sort();
     assert_eq!(found, expected);
-    // What would be read wrongly is refused.
+    // Streams that cannot be merged correctly are refused.
     let mut big = classic(&root().join("classic/trace_basic"));
     big.order = quipu_dtrace::bytes::ByteOrder::Big;
     let mixed = [of_producer(&classic(&root().join("classic/printf")), 1), of_producer(&big, 2)].concat();
@@ -411,7 +411,7 @@ fn streams_are_recognised_after_long_descriptions_and_damage() {
         let read = carried::read(what, &stream).unwrap();
         assert!(!read.findings.is_empty(), "{what}");
     }
-    // Nothing is missing after garbage.
+    // Garbage alone loses nothing.
     let read = carried::read("garbage", &garbage).unwrap();
     assert_eq!(text(read).0, text(carried::read("good", &good).unwrap()).0);
 }
@@ -430,7 +430,7 @@ fn a_ring_whose_end_is_zeros_is_good_in_every_form_and_comes_back() {
     let from = root().join("classic/ring_wrapped");
     let folder = tempfile::tempdir().unwrap();
     quipu_testkit::copy_files(&from, folder.path());
-    // A record of 24 bytes does not fit into the last 16, and the kernel clears them.
+    // A record of 24 bytes does not fit into the last 16, so the kernel clears them.
     let mut ring = bytes(&from.join("buf.cpu0.bin"));
     assert_eq!(ring.len(), 240);
     ring.extend([0; 16]);
@@ -457,7 +457,7 @@ fn a_ring_whose_end_is_zeros_is_good_in_every_form_and_comes_back() {
         for (name, bytes) in &files {
             assert_eq!(back.get(*name), Some(bytes), "{name}");
         }
-        // Without the text that it came from, the folder says where the ring ended.
+        // Without the text that the capture came from, the folder says where the ring ended.
         let other = Capture { origin: Origin::Unknown, ..read };
         let home = tempfile::tempdir().unwrap();
         for (name, bytes) in export::files(&other) {
@@ -467,7 +467,7 @@ fn a_ring_whose_end_is_zeros_is_good_in_every_form_and_comes_back() {
     }
     let buffer = quipu_dtrace::mid::write(&capture, &capture.buffers[0], producer()).unwrap();
     assert_eq!(text(load(Source::from_bytes("buffer", buffer))), expected);
-    // A consumer that hands the ring over gives the same.
+    // The builder gives the same if a consumer passes the ring to it.
     let mut builder = quipu_dtrace::build::Builder::new();
     let snapshot = quipu_dtrace::build::Snapshot { bytes: &ring, oldest: 96, ..Default::default() };
     builder.buffer(&snapshot).unwrap();
@@ -499,7 +499,7 @@ fn captures_that_are_the_same_are_one_unless_their_machines_have_other_names() {
         assert_eq!(said, [""; 0]);
         assert!(both.abs() > once.abs(), "{case}: {both} {once}");
         assert_eq!(carried::read("a", &of(Some("a"))).unwrap().machine.as_deref(), Some("a"));
-        // By steps, as many count.
+        // Merging in steps counts the same number.
         let step = |names: [&str; 2]| {
             let merged = carried::read("two", &names.map(|name| of(Some(name))).concat()).unwrap();
             let producer = quipu_dtrace::build::producer_of(&merged);
@@ -509,7 +509,7 @@ fn captures_that_are_the_same_are_one_unless_their_machines_have_other_names() {
         assert_eq!(said, [""; 0]);
         let (at_once, _) = count([["a", "b"], ["c", "d"]].map(|two| two.map(|name| of(Some(name))).concat()));
         assert_eq!(four, at_once, "{case}");
-        // One without a name is another for each that it is merged with.
+        // A capture without a name counts as a different one in each merge.
         let with_unnamed = |name: &str| {
             let merged = carried::read("two", &[of(Some(name)), of(None)].concat()).unwrap();
             let producer = quipu_dtrace::build::producer_of(&merged);
@@ -517,7 +517,7 @@ fn captures_that_are_the_same_are_one_unless_their_machines_have_other_names() {
         };
         let (sum, said) = count([with_unnamed("a"), with_unnamed("b")]);
         assert_eq!((sum, said), (at_once, Vec::new()), "{case}");
-        // However long the names are.
+        // This holds for names of any length.
         let long = "n".repeat(200);
         let [c, d] = ["c", "d"].map(|end| format!("{long}{end}"));
         assert_eq!(count([step(["a", "b"]), step([&c, &d])]).0, at_once, "{case}");

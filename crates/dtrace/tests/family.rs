@@ -1,4 +1,4 @@
-//! Captures as the rest of Quipu sees them: recognised, printed, read, checked.
+//! Captures through the interfaces that all formats share: they are recognised, printed, read and checked.
 
 use crate::samples::{bytes, cases, name_of, root};
 use quipu_dtrace::DTRACE;
@@ -18,7 +18,7 @@ pub(crate) fn open(path: &Path, consumer: &[&str]) -> Box<dyn Trace> {
     DTRACE.open(&Source::open(path).unwrap(), &OpenOptions { given, ..OpenOptions::default() }).unwrap()
 }
 
-/// What `view` prints, and what was found.
+/// Output and findings of `view`.
 pub(crate) fn view(trace: &dyn Trace, has_quirks: bool, window: Window) -> (String, Vec<Finding>) {
     let given: Given = has_quirks.then_some(("quirks", "yes")).into_iter().collect();
     let mut printer = trace.printer(&PrintOptions { given, ..PrintOptions::default() }).unwrap();
@@ -42,7 +42,7 @@ fn samples_are_recognised_by_content_and_view_prints_the_consumer_s_text() {
         assert_eq!(DTRACE.probe(&source), Confidence::Sure, "{name}");
         let trace = open(&path, &[]);
         let (text, findings) = view(&*trace, true, Window::All);
-        // Those whose text needs names of a live kernel are compared elsewhere.
+        // Samples whose text needs names from a live kernel are compared in `goldens`.
         let lacks = ["printa_mod", "stack", "sym_mod"];
         if !lacks.contains(&&*name) {
             assert_eq!(text, String::from_utf8_lossy(&bytes(&path.join("stdout"))), "{name}");
@@ -138,7 +138,7 @@ fn errors_of_clauses_and_drops_are_found() {
     assert_eq!(drops.meta().findings[2].message, "5 drops on CPU 0");
 }
 
-/// How often each function is entered and left.
+/// Number of entries and returns by function.
 type Edges = std::collections::BTreeMap<String, (u64, u64)>;
 
 fn edges_of_lens(path: &Path) -> Edges {
@@ -158,7 +158,7 @@ fn edges_of_lens(path: &Path) -> Edges {
     edges
 }
 
-/// The arrows of indented flow.
+/// Counts the arrows of indented flow.
 fn edges_of_text(text: &str) -> Edges {
     let mut edges = Edges::new();
     for line in text.lines() {
@@ -178,7 +178,7 @@ fn calls_are_the_arrows_of_indented_flow() {
     for name in ["classic/flowindent", "linux/flowindent"] {
         let path = root().join(name);
         let text = String::from_utf8(bytes(&path.join("stdout"))).unwrap();
-        // The clause that ended tracing came in a sample of its own: the consumer had printed the return by then.
+        // The clause that ended tracing was in its own sample: the consumer had printed the return before it.
         let text = text.trim_end().strip_suffix("<= close").unwrap_or(&text);
         let edges = edges_of_lens(&path);
         assert!(edges.len() > 1, "{name}: {edges:?}");
@@ -211,10 +211,10 @@ fn lenses_of_linux_captures_are_those_of_its_text() {
             }
         }
         assert_eq!(n_calls + n_marks, n_records, "{name}");
-        // Where a probe has several clauses, the text of the next test says how many calls there are.
+        // If a probe has several clauses, the text of the next test determines the number of calls.
         let has_further_clauses = ["flowindent", "syscall_trace"].contains(&&*name);
         assert_eq!(n_calls < entries, has_further_clauses, "{name}: {n_calls} of {entries}");
-        // In the text each firing stands on a line with its CPU, where a heading is above it.
+        // In text with a heading, each firing is on a line with its CPU.
         if name == "syscall_trace" {
             let text = String::from_utf8(bytes(&path.join("stdout"))).unwrap();
             let mut told = std::collections::BTreeMap::<u32, usize>::new();

@@ -1,18 +1,18 @@
-//! What the real consumers printed for each sample, byte for byte.
+//! Compares the text of each sample with the output of the real consumers, byte for byte.
 //!
-//! Two tests print the folders as they are: but for the names of a live kernel, which no file of a sample has, every line is
-//! the consumer's. With these names, which the text of the consumer says, all are.
+//! Two tests print the folders as they are: every line equals the consumer's, except for names of a live kernel, which no
+//! file of a sample has. With these names, taken from the consumer's text, all lines are equal.
 
 use crate::samples::{bytes, cases, classic, linux_capture, name_of, printed};
 use quipu_dtrace::Printed;
 
-/// Messages as the command prints them.
+/// Messages with the prefix that the command prints.
 fn with_command(messages: &[u8]) -> String {
     let text = String::from_utf8_lossy(messages);
     text.lines().map(|line| format!("dtrace: {line}\n")).collect()
 }
 
-/// The first lines that differ.
+/// The first lines that differ, as text.
 fn difference(found: &str, expected: &str) -> String {
     let pairs = found.lines().zip(expected.lines()).enumerate();
     let first = pairs.filter(|(_, (a, b))| a != b).take(4);
@@ -47,8 +47,9 @@ fn classic_captures_print_what_the_consumer_printed() {
     assert!(failures.is_empty(), "{} of {}:\n{}", failures.len(), all.len(), failures.join("\n"));
 }
 
-/// Lines of samples that differ where the folder is printed as it is, and why: each has the name of an address of a kernel that
-/// runs no more, in the consumer's text alone. On Linux, names of the other four cases with symbols are not in its text either.
+/// Lines that differ in samples printed as they are, by name, line numbers and cause. Each has the name of an address of a
+/// kernel that no longer runs, which only the consumer's text has. On Linux, the other four cases with symbols have no names
+/// in their text either.
 const AS_THEY_ARE: [(&str, &[usize], &str); 3] = [
     ("printa_mod", &[2, 3], "vmlinux"),
     ("stack", &[5, 6, 7, 12, 13, 14], "vmlinux`"),
@@ -82,7 +83,7 @@ fn folders_as_they_are_print_what_the_consumer_printed_but_for_names_of_a_live_k
     assert_eq!(n_whole, 102);
 }
 
-/// Lines of the command itself, which no record holds.
+/// Whether a line comes from the command itself and not from a record.
 fn is_of_command(line: &str) -> bool {
     line.starts_with("dtrace: script ")
         || line.ends_with("failed speculation (available buffer(s) still busy)")

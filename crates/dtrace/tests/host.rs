@@ -1,4 +1,4 @@
-//! What text takes from the traced host: its locale, its zone, what it calls services and hosts. And all conversions.
+//! Tests of all conversions, and of text that depends on the traced host: its locale, zone, and names of services and hosts.
 
 use crate::samples::{bytes, linux_capture, printed, root};
 use quipu_dtrace::action::Action;
@@ -14,7 +14,7 @@ use quipu_model::{Format, OpenOptions};
 use quipu_source::Source;
 use quipu_wire::record::Producer;
 
-/// A capture of one quiet `printf()` of these arguments.
+/// A capture of one quiet `printf()` with these arguments.
 fn capture(format: &str, args: &[&[u8]]) -> Capture {
     let dialect = Dialect::Classic;
     let part = |bytes: &&[u8]| Rec {
@@ -53,11 +53,11 @@ fn text(capture: Capture) -> String {
     let printed = printed(capture, true);
     assert!(printed.faults.is_empty(), "{:?}", printed.faults);
     let text = String::from_utf8(printed.out).unwrap();
-    // The end of the run is a newline.
+    // The run ends with a newline.
     text.strip_suffix('\n').unwrap().to_owned()
 }
 
-/// A number of 80 bits: -3.
+/// The 80-bit floating-point number -3.
 const LONG: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0xc0, 0, 0xc0, 0, 0, 0, 0, 0, 0];
 
 #[test]
@@ -151,7 +151,7 @@ fn each_conversion_prints_as_the_page_says() {
         capture.names.hosts.insert("10.0.0.1".into(), "gateway".into());
         assert_eq!(text(capture), *expected, "{format}");
     }
-    // All letters of the manual have stood here, but for stacks, which are in the goldens.
+    // The cases have all letters of the manual except those for stacks, which `goldens` covers.
     let letters: std::collections::BTreeSet<char> =
         cases.iter().filter_map(|(format, ..)| format.chars().rfind(char::is_ascii_alphabetic)).collect();
     assert_eq!(letters.into_iter().collect::<String>(), "ACEGIPSTXYacdefgiopsux");
@@ -227,7 +227,7 @@ fn the_host_s_words_travel_in_every_form() {
     let source = Source::open(folder.path()).unwrap();
     assert_eq!(text(trace::load(&source, &OpenOptions::default()).unwrap()), expected);
     assert!(DTRACE.describe(&source, &OpenOptions::default()).unwrap().text.contains("locale=de_DE.UTF-8"));
-    // A locale that has no words is refused.
+    // A locale that lacks a name of a day is refused.
     let meta = std::fs::read_to_string(folder.path().join("meta.json")).unwrap();
     let bad = meta.replace("\"Mo\",", "");
     assert_ne!(bad, meta);
@@ -250,7 +250,7 @@ fn what_is_odd_of_a_host_is_found_and_records_print() {
     assert!(found.len() == 3 && found[2].contains("`1` names of services and hosts cannot be"), "{found:?}");
     let good = linux::read("raw.jsonl", &lines).unwrap();
     assert_eq!(printed(read, true).out, printed(good, true).out);
-    // A consumer that says more than a name can be hears it at once.
+    // A consumer that passes a name over the limit gets an error at once.
     let mut builder = build::Builder::new();
     assert!(builder.host("10.0.0.1", &"x".repeat(1025)).is_err() && builder.service(80, "http").is_ok());
 }
@@ -296,7 +296,7 @@ fn widths_that_records_say_are_bounded() {
     }
 }
 
-/// Three hosts: as the first test has it, with other words, and with other options.
+/// Three hosts: one as in the first test, one with another locale, zone and names, and one with other options.
 fn hosts() -> [Capture; 3] {
     let march = 1_583_020_800_000_000_000u64.to_le_bytes();
     let args: &[&[u8]] = &[&1_234_567u64.to_le_bytes(), &march, &80u16.to_le_bytes(), b"10.0.0.1\0\0\0\0"];
@@ -316,7 +316,7 @@ fn of_producer(capture: &Capture, number: u8) -> Vec<u8> {
     carry::write(capture, producer, Encoded::Plain, Vec::new()).unwrap()
 }
 
-/// All orders of three.
+/// All permutations of three.
 const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
 #[test]
@@ -328,7 +328,7 @@ fn records_of_several_hosts_print_as_each_alone_in_every_order_and_form() {
     assert!(alone[2].starts_with("CPU ") && alone[2].contains(" 2020 Feb 29 23:00:00 80 "), "{}", alone[2]);
     for order in ORDERS {
         let expected = order.map(|at| alone[at].clone()).concat();
-        // Numbers of producers are random, and say nothing.
+        // Numbers of producers are random and do not determine the order.
         for numbers in [[1, 2, 3], [3, 1, 2], [2, 3, 1]] {
             let streams: Vec<Vec<u8>> =
                 order.iter().zip(numbers).map(|(at, number)| of_producer(&hosts[*at], number)).collect();
@@ -342,7 +342,7 @@ fn records_of_several_hosts_print_as_each_alone_in_every_order_and_form() {
             let of_folder =
                 trace::load(&Source::open(folder.path()).unwrap(), &OpenOptions::default()).unwrap();
             assert_eq!(text(of_folder), expected, "{order:?}");
-            // What is made of them is one capture that says the same: once more, too, and of two of them and the third.
+            // Merging them gives one capture with the same text, as does merging again, or merging two of them with the third.
             let merged = load(&of_producer(&one, 9));
             assert_eq!(text(merged.clone()), expected, "{order:?}");
             assert_eq!(merged.hosts, one.hosts);
@@ -380,7 +380,7 @@ fn hosts_have_their_words_in_json_and_options_of_the_command_are_those_of_all() 
         ["1.234.567 2020 Mär  1 02:00:00 http", "1234567 2020 Mar  1 00:00:00 80", "Feb 29 23:00:00"]
             .map(|text| json.find(text).unwrap_or_else(|| panic!("{text}: {json}")));
     assert!(positions.is_sorted(), "{json}");
-    // `--open consumer=quiet`.
+    // The option is given as in `--open consumer=quiet`.
     let given = [("consumer", "quiet")].into_iter().collect();
     let options = OpenOptions { given, ..OpenOptions::default() };
     let quiet = trace::load(&Source::from_bytes("both.quipu", both), &options).unwrap();
@@ -405,7 +405,7 @@ fn hosts_that_differ_in_the_order_of_all_records_are_a_finding() {
     let findings = found([of_producer(&plain, 1), of_producer(&german, 2)]);
     assert!(findings.len() == 1 && findings[0].contains("`1` of `2` hosts"), "{findings:?}");
     assert!(findings[0].contains("`temporal`"), "{findings:?}");
-    // Options of aggregations are none where there are no aggregations.
+    // Options for aggregations do not matter if there are no aggregations.
     german.settings.temporal = false;
     german.settings.aggsortkey = true;
     assert_eq!(found([of_producer(&german, 1), of_producer(&plain, 2)]), [""; 0]);
@@ -427,7 +427,7 @@ fn hosts_of_linux_keep_their_words_in_streams_and_lines() {
         ([0, 1], [of_producer(&quiet, 1), of_producer(&loud, 2)]),
         ([1, 0], [of_producer(&loud, 1), of_producer(&quiet, 2)]),
     ] {
-        // The newline at the end of a run comes once.
+        // The newline at the end of a run is printed once.
         let expected = format!("{}{}", alone[order[0]].strip_suffix('\n').unwrap(), alone[order[1]]);
         let one = load(&streams.concat());
         let print = |capture: Capture| String::from_utf8(printed(capture, true).out).unwrap();
@@ -442,7 +442,7 @@ fn hosts_of_linux_keep_their_words_in_streams_and_lines() {
     }
 }
 
-/// What is found in `meta.json` of a case whose key `hosts` is this, and the text.
+/// Findings and text of a case whose `meta.json` has this value for the key `hosts`.
 fn with_hosts(hosts: serde_json::Value) -> (Vec<String>, String) {
     let path = root().join("classic/printf");
     let mut meta: serde_json::Value = serde_json::from_slice(&bytes(&path.join("meta.json"))).unwrap();
@@ -509,18 +509,18 @@ fn hosts_that_cannot_be_read_are_findings_and_the_rest_prints() {
         assert_eq!(found, expects, "{hosts}");
         assert!(hosts.to_string().contains("\"1\"") || text == expected, "{hosts}: {text}");
     }
-    // Many are counted, not listed.
+    // Above a limit, findings are counted, not listed.
     let (found, _) = with_hosts(json!(vec![json!({"enablings": "1", "zone": 7}); 300]));
     assert_eq!(found[0], "`200` more words of hosts cannot be, beside the first `100`");
     assert_eq!(found.len(), 103, "{found:?}");
-    // A capture has no more than a limit: a few bytes of a list would take kilobytes each.
+    // The number of hosts is limited, because each takes kilobytes and only a few bytes in the list.
     let (found, text) = with_hosts(json!(vec![json!({}); 20_000]));
     let beyond = "`3616` descriptions of further hosts are left out: a capture has at most `16384`";
     assert!(found.iter().any(|found| found == beyond), "{found:?}");
     assert_eq!(text, expected);
 }
 
-/// A buffer with another text of the same length in a description, whose checksum is right.
+/// A buffer with some text of a description replaced by text of the same length, and a correct checksum.
 fn described_otherwise(buffer: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     let mut changed = buffer.to_vec();
     let within = buffer.windows(from.len()).position(|window| window == from).expect("the text");
@@ -538,7 +538,7 @@ fn words_of_hosts_in_descriptions_that_cannot_be_are_findings() {
     let one = load(&[of_producer(&loud, 1), of_producer(&german, 2), of_producer(&plain, 3)].concat());
     let good = carry::write(&one, Producer::default(), Encoded::Plain, Vec::new()).unwrap();
     assert_eq!(load(&good).findings, []);
-    // The buffer has the same settings; a wrong one has its right checksum.
+    // The buffer has the same settings; a wrong one gets a correct checksum.
     let buffer = mid::write(&one, &one.buffers[0], Producer::default()).unwrap();
     assert_eq!(one.hosts.len(), 2);
     assert_eq!(mid::read("buffer", buffer.clone()).unwrap().findings, []);

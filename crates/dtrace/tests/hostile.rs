@@ -1,4 +1,4 @@
-//! Damaged and hostile captures: typed errors with their places, and never a panic.
+//! Damaged and hostile captures give typed errors with their places, and never a panic.
 
 use crate::samples::{bytes, cases, classic, name_of, printed, root};
 use quipu_dtrace::aggregate::Aggregates;
@@ -6,7 +6,7 @@ use quipu_dtrace::describe::Buffer;
 use quipu_dtrace::{Capture, meta};
 use quipu_model::{Error, ErrorKind};
 
-/// The description of a case with one text replaced by another.
+/// Loads a case with one text in its description replaced by another.
 fn with(case: &str, from: &str, to: &str) -> Result<Capture, Error> {
     let path = root().join("classic").join(case);
     let text: serde_json::Value = serde_json::from_slice(&bytes(&path.join("meta.json"))).unwrap();
@@ -97,7 +97,7 @@ fn hostile_formats_stop_at_their_record() {
         assert_eq!(fault.place().offset, Some(0), "{format}");
         assert!(printed.out.ends_with(b"-1 mix 99\n\n"), "{format}: others are printed");
     }
-    // A width of any size is cut.
+    // A width of any size is limited.
     let capture = with("printf", "\"string\":\"%i\\n\"", "\"string\":\"%999999999999999i\"").unwrap();
     assert!(printed(capture, false).out.len() < 16 << 10);
 }
@@ -169,7 +169,7 @@ fn damaged_buffers_give_what_is_whole() {
     }
 }
 
-/// Changes some bytes of a file: digits of text become other digits, so that it can still be read.
+/// Changes some bytes of a file; digits of text become other digits, so that it can still be parsed.
 fn mutated(bytes: &[u8], seed: u64) -> Vec<u8> {
     let mut state = seed;
     let mut roll = |below: usize| {

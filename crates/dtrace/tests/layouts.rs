@@ -1,4 +1,4 @@
-//! Records as other kernels lay them out: the old header, both byte orders, random descriptions; any partition of CPUs.
+//! Records in other layouts: the old header, both byte orders, random descriptions, and any partition of CPUs.
 
 use crate::samples::{cases, classic, name_of, printed};
 use quipu_dtrace::action::Action;
@@ -14,7 +14,7 @@ use quipu_testkit::Rng;
 use quipu_wire::record::Producer;
 use std::collections::BTreeSet;
 
-/// The same records with headers of 4 bytes.
+/// The same records with the 4-byte headers of classic-v0.
 fn with_old_headers(capture: &Capture) -> Capture {
     let mut old = Capture { dialect: Dialect::ClassicV0, ..capture.clone() };
     for enabling in &mut old.enablings {
@@ -32,7 +32,7 @@ fn with_old_headers(capture: &Capture) -> Capture {
                 }
                 Ok(None) => break,
                 Err(_) => {
-                    // What has no description in one form has none in the other.
+                    // A record without a description in one form has none in the other.
                     writer.raw(&from.bytes[cursor.offset()..]);
                     break;
                 }
@@ -117,10 +117,10 @@ fn descriptions_of_the_device_are_those_of_the_samples() {
     assert!(n > 150, "{n}");
 }
 
-/// Formats that random parts name, as types or texts.
+/// Formats of random parts: types or texts.
 const FORMATS: [&[u8]; 3] = [b"module`1", b"text %s\n", b"100%%"];
 
-/// A random part: values of any size, and what has a size of its own.
+/// A random part: a value of any size, or an action with a fixed size.
 fn part(dice: &mut Rng) -> Rec {
     let sizes = [0, 1, 2, 3, 4, 7, 8, 12, 16, 17, 33, 256];
     let any = sizes[dice.below(sizes.len() as u64) as usize];
@@ -142,20 +142,20 @@ fn part(dice: &mut Rng) -> Rec {
     Rec { action, code, size, offset: 0, alignment: 1, format, arg, uarg, signed: None }
 }
 
-/// A random description.
+/// A random description of an enabling.
 fn enabling(dice: &mut Rng, id: u32, dialect: Dialect) -> Enabling {
     let recs = (0..dice.below(9)).map(|_| part(dice)).collect();
     let mut enabling = Enabling { id, probe: 1, recs, ..Enabling::default() };
     layout::place(&mut enabling, dialect);
     if enabling.size == 0 {
-        // What stores nothing leaves no record.
+        // An enabling that stores nothing leaves no record.
         enabling.recs.clear();
         layout::place(&mut enabling, dialect);
     }
     enabling
 }
 
-/// The descriptions, with statements numbered as they come: only which are equal matters.
+/// The descriptions, with statements renumbered in order of appearance, since only their equality matters.
 fn described(capture: &Capture) -> Vec<Enabling> {
     let mut all = capture.enablings.clone();
     let mut known = vec![0];
@@ -169,7 +169,7 @@ fn described(capture: &Capture) -> Vec<Enabling> {
     all
 }
 
-/// The records of the only buffer: number, time, values.
+/// The records of the only buffer: number, time and values.
 fn records(capture: &Capture) -> Vec<(u32, u64, Vec<Vec<u8>>)> {
     let Some(buffer) = capture.buffers.first() else { return Vec::new() };
     let mut cursor = Cursor::new(buffer);
@@ -225,7 +225,7 @@ fn random_records_come_back_from_their_buffers() {
         };
         capture.buffers = vec![Buffer { bytes: writer.into_bytes(), ..Buffer::default() }];
         assert_eq!(records(&capture), expected, "round {round}");
-        // The same through streams in both encodings, and through a buffer that describes itself.
+        // The same through streams in both encodings, and through a self-describing buffer.
         let producer = || Producer { uuid: [7; 16], ..Producer::default() };
         for encoded in [Encoded::Plain, Encoded::Dense] {
             let stream = carry::write(&capture, producer(), encoded, Vec::new()).unwrap();
@@ -249,7 +249,7 @@ fn random_records_come_back_from_their_buffers() {
     assert!(actions.len() == 10 && n_records > 3000, "{actions:?} {n_records}");
 }
 
-/// A random statement of Linux: offsets count from the word with the size.
+/// A random statement of Linux; offsets count from the size word.
 fn statement(dice: &mut Rng, id: u32) -> Enabling {
     let mut enabling = Enabling { id, align: 8, ..Enabling::default() };
     let mut offset = Dialect::Linux.header_bytes();
@@ -358,7 +358,7 @@ fn any_partition_of_cpus_gives_the_same_aggregations() {
             for buffer in &capture.states {
                 parts[dice.below(3) as usize].take(&capture, buffer).unwrap();
             }
-            // Together in a random order, from the left or from the right.
+            // The parts are merged in a random order, from the left or from the right.
             let (first, second, third) =
                 (parts.remove(dice.below(3) as usize), parts.pop().unwrap(), parts.pop().unwrap());
             let (mut left, mut right) = (first.clone(), second);
@@ -376,7 +376,7 @@ fn any_partition_of_cpus_gives_the_same_aggregations() {
 
 pub(crate) type Row = (usize, Box<[u8]>, Box<[i64]>);
 
-/// What was aggregated, in an order that the way to it does not change.
+/// Rows of all aggregations, sorted, so that the order in which they were made does not matter.
 pub(crate) fn sorted(all: &Aggregates) -> Vec<Row> {
     let mut rows: Vec<_> = all
         .entries()

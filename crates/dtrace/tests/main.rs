@@ -1,4 +1,4 @@
-//! Tests of DTrace captures from outside: one program, since linking takes longer than most tests.
+//! Integration tests of DTrace captures, in one program, because linking takes longer than most tests.
 
 #![allow(clippy::unwrap_used, unreachable_pub)]
 

@@ -1,4 +1,4 @@
-//! Buffers that describe themselves: read, written, damaged.
+//! Tests of self-describing buffers: reading, writing and damage.
 
 use crate::samples::{bytes, cases, classic, name_of, printed, root};
 use quipu_dtrace::carry::Encoded;
@@ -12,7 +12,7 @@ fn producer() -> Producer {
     Producer { uuid: [7; 16], program: Some("test".to_owned()), ..Producer::default() }
 }
 
-/// A buffer that another program wrote from the description of the format.
+/// A buffer that another program wrote from the specification of the format.
 fn sample() -> Vec<u8> {
     bytes(&root().join("../stream/padding.midbuf"))
 }
@@ -25,7 +25,7 @@ fn a_buffer_with_its_descriptions_prints_what_the_consumer_printed() {
     assert_eq!(String::from_utf8_lossy(&printed(capture, true).out), String::from_utf8_lossy(&expected));
     let source = Source::from_bytes("padding.midbuf", sample());
     assert_eq!(DTRACE.probe(&source), Confidence::Sure);
-    // Descriptions that stand among records are no gap between them.
+    // Descriptions among records are no gap between them.
     let trace = DTRACE.open(&source, &OpenOptions::default()).unwrap();
     assert_eq!(trace.meta().findings, []);
 }
@@ -36,7 +36,7 @@ fn buffers_of_all_cases_carry_their_descriptions() {
     for path in cases("classic") {
         let name = name_of(&path);
         let mut capture = classic(&path);
-        // A buffer has no room for those of other CPUs, nor for aggregations.
+        // A buffer has no place for settings that concern other CPUs, nor for aggregations.
         capture.settings.temporal = false;
         (capture.began_on, capture.ended_on) = (None, None);
         capture.states.clear();
@@ -71,7 +71,7 @@ fn damaged_descriptions_are_found_and_not_used() {
     let n_described = end_of_descriptions(&good);
     for end in (0..good.len()).step_by(7) {
         if let Ok(capture) = mid::read("cut", good[..end].to_vec()) {
-            // Without their end, what they did not come to say is missing.
+            // Without the end of the descriptions, the missing ones are reported.
             assert!(end >= n_described || !capture.findings.is_empty(), "cut at {end}");
             printed(capture, false);
         }
@@ -82,7 +82,7 @@ fn word(bytes: &[u8], at: usize) -> usize {
     u32::from_le_bytes(*bytes[at..].first_chunk().unwrap()) as usize
 }
 
-/// Where the first descriptions end.
+/// Offset of the end of the first descriptions.
 fn end_of_descriptions(bytes: &[u8]) -> usize {
     let mut at = 0;
     loop {
@@ -118,7 +118,7 @@ fn descriptions_without_their_beginning_are_found() {
     let good = sample();
     let mut at = 0;
     let mut n = 0;
-    // Cut before each of the first descriptions, but the beginning, and before their end.
+    // Cut before each record of the first descriptions except the beginning, and before their end.
     loop {
         at = (at + 24 + word(&good, at + 20)).next_multiple_of(4);
         let Ok(capture) = mid::read("front", good[at..].to_vec()) else { panic!("the one at {at}") };
@@ -140,7 +140,7 @@ fn after_a_description_with_a_wrong_length_reading_begins_with_the_next() {
     let at = snapshots(&written);
     let lines = |bytes: &[u8]| text(mid::read("buffer", bytes.to_vec()).unwrap()).lines().count();
     let all = lines(&written);
-    // The first record after a beginning says that it is longer than the rest, or has many records in it.
+    // The first record after a beginning claims to be longer than the rest, or to contain many records.
     for snapshot in [at[0], at[1]] {
         let first = snapshot + 24;
         let second = first + 24 + word(&written, first + 20).next_multiple_of(4);
@@ -169,7 +169,7 @@ fn a_damaged_beginning_of_the_only_descriptions_loses_nothing_else() {
     }
 }
 
-/// A buffer long enough for several descriptions, and its capture.
+/// A capture and its buffer, which is long enough for several descriptions.
 fn long() -> (Capture, Vec<u8>) {
     let mut capture = classic(&root().join("classic/mixed_1000"));
     capture.settings.temporal = false;
@@ -197,7 +197,7 @@ fn text(capture: Capture) -> String {
     String::from_utf8_lossy(&printed(capture, true).out).into_owned()
 }
 
-/// Where descriptions begin.
+/// Offsets at which descriptions begin.
 fn snapshots(bytes: &[u8]) -> Vec<usize> {
     let begins = |at: &usize| bytes[*at..*at + 4] == [0xff; 4] && bytes[*at + 16..*at + 20] == [2, 0, 0, 0];
     (0..bytes.len() - 24).step_by(4).filter(begins).collect()
@@ -210,7 +210,7 @@ fn descriptions_are_repeated_and_change_nothing() {
     let read = load(&written);
     assert_eq!(read.findings, []);
     assert_eq!(text(read.clone()), text(capture));
-    // Nor in what is made of it.
+    // The same holds for streams and folders that are made from it.
     let stream = carry::write(&read, producer(), Encoded::Plain, Vec::new()).unwrap();
     let again = load(&stream);
     assert_eq!(again.findings, []);
@@ -270,7 +270,7 @@ fn after_a_record_that_nothing_describes_reading_begins_with_the_next_descriptio
     assert!(text(read).lines().count() > 1000);
 }
 
-/// A record with the reserved number.
+/// Head of a record with the reserved number.
 fn reserved(crc: u32, kind: u32, len: u32) -> Vec<u8> {
     [u32::MAX, 0, 0, crc, kind, len].iter().flat_map(|word| word.to_le_bytes()).collect()
 }
@@ -281,7 +281,7 @@ fn records_that_claim_all_that_follows_take_time_for_their_bytes_only() {
         let payload: Vec<u8> = [2_u32, 0].iter().flat_map(|word| word.to_le_bytes()).collect();
         reserved(quipu_wire::crc32c(&payload), 2, 0)
     };
-    // Beginnings as long as the rest, and right ones before a description that is as long.
+    // Beginnings that claim the whole rest, and correct ones before a description that claims it.
     for (heads, between) in
         [(vec![false], 4), (vec![true, false], 4), (vec![false], 0), (vec![false, true], 0)]
     {
@@ -299,7 +299,7 @@ fn records_that_claim_all_that_follows_take_time_for_their_bytes_only() {
         assert!(capture.buffers[0].bytes.len() == hostile.len());
         assert!(!mid::is_within(&hostile[sample().len()..]));
         assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
-        // Whole descriptions after some of it are found still.
+        // Whole descriptions after some of these are still found.
         if between > 0 {
             let start = sample().len();
             let good = [&hostile[start..start + 4800], &sample()].concat();
@@ -318,7 +318,7 @@ fn descriptions_that_all_lead_to_the_same_zeros_are_passed_in_time_for_their_byt
         record.resize(record.len().next_multiple_of(4), 0);
         record
     };
-    // An enabling of that many bytes.
+    // Descriptions of an enabling of this size.
     let described = |size: u32| {
         let head = [0xa6, 0, 15, 1, 1, 2, 0x18, 100, 3, 0, 4, 0x1a];
         let enabling = [&head[..], &size.to_be_bytes(), &[5, 0x80]].concat();
@@ -340,7 +340,7 @@ fn descriptions_that_all_lead_to_the_same_zeros_are_passed_in_time_for_their_byt
     assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
 }
 
-/// A capture whose descriptions are long, so that they are repeated seldom.
+/// A buffer whose descriptions are long, and therefore repeated rarely.
 fn with_many_symbols(n: u64) -> Vec<u8> {
     let (mut capture, _) = long();
     let symbol = |at: u64| Symbol {
@@ -356,7 +356,7 @@ fn with_many_symbols(n: u64) -> Vec<u8> {
     while snapshots(&written(&capture)).len() < 2 {
         capture.buffers[0].bytes.extend_from_slice(&one);
     }
-    // Records after them, too.
+    // Also records after them.
     (0..4).for_each(|_| capture.buffers[0].bytes.extend_from_slice(&one));
     written(&capture)
 }
@@ -366,7 +366,7 @@ fn long_descriptions_are_found_where_the_beginning_is_missing() {
     let written = with_many_symbols(2000);
     let at = snapshots(&written);
     assert!(at[1] > 256 << 10, "{at:?}");
-    // No description is within what other captures are recognised by.
+    // The part that is inspected for other captures contains no description.
     let start = (at[1] - (200 << 10)).next_multiple_of(4);
     let rest = load(&written[start..]);
     let rules: Vec<&str> = rest.findings.iter().map(|finding| &*finding.rule).collect();
@@ -389,7 +389,7 @@ fn a_capture_that_somebody_says_it_is_is_searched_to_its_end() {
 
 #[test]
 fn a_buffer_within_another_file_is_not_the_rest_of_a_ring() {
-    // An archive: what stands before is no record, though zeros end it.
+    // In an archive, the bytes before the buffer are no record, although zeros end them.
     let mut archive = b"README.md: text of a file\n".repeat(40);
     archive.resize(2048, 0);
     archive.extend(sample());
@@ -397,7 +397,7 @@ fn a_buffer_within_another_file_is_not_the_rest_of_a_ring() {
     assert_eq!(DTRACE.probe(&Source::from_bytes("archive", archive)), Confidence::No);
 }
 
-/// Where the zeros stand that a capture is warned of.
+/// Offsets of the zeros about which a capture has warnings.
 fn cleared_places(capture: Capture) -> Vec<u64> {
     let stream = carry::write(&capture, producer(), Encoded::Plain, Vec::new()).unwrap();
     let findings = load(&stream).findings;
@@ -405,7 +405,7 @@ fn cleared_places(capture: Capture) -> Vec<u64> {
     cleared.filter_map(|finding| finding.place.offset).collect()
 }
 
-/// An archive of tar with one file.
+/// A tar archive of one file.
 fn archive(file: &[u8]) -> Vec<u8> {
     let mut archive = b"buffer.midbuf".to_vec();
     archive.resize(257, 0);
@@ -424,7 +424,7 @@ fn the_rest_of_a_ring_with_one_damaged_place_is_recognised() {
         let source = Source::from_bytes("buffer", bytes);
         [DTRACE.probe(&source), DTRACE.probe_far(&source)]
     };
-    // Among the records before the first descriptions: those after it lead to them.
+    // Damage among the records before the first descriptions: those after it lead to them.
     let mut rest = written[1000..].to_vec();
     rest[5000..5040].fill(0xa7);
     assert_eq!(probed(&rest), [Confidence::Sure; 2]);
@@ -437,7 +437,7 @@ fn the_rest_of_a_ring_with_one_damaged_place_is_recognised() {
     );
     let n_lines = text(load(&written[at[1]..])).lines().count();
     assert_eq!(text(read).lines().count(), n_lines);
-    // All that stands before them: records after them lead to the next descriptions, or to the end.
+    // Damage of all that precedes them: the records after them lead to the next descriptions, or to the end.
     for end in [written.len(), at[2] - 200] {
         let mut rest = written[at[1] - 2000..end].to_vec();
         rest[..2000].fill(0xa7);
@@ -449,7 +449,7 @@ fn the_rest_of_a_ring_with_one_damaged_place_is_recognised() {
     rest[400 + 24 + 30] ^= 1;
     assert_eq!(probed(&rest), [Confidence::Sure; 2]);
     assert_eq!(text(load(&rest)).lines().count(), text(load(&written[at[2]..])).lines().count());
-    // A buffer that is whole within another file is none of these.
+    // A whole buffer within another file is not the rest of a ring.
     assert_eq!(probed(&archive(&written)), [Confidence::No; 2]);
     assert_eq!(probed(&[vec![0x11; 4096], sample(), vec![0x11; 4096]].concat()), [Confidence::No; 2]);
 }
@@ -475,7 +475,7 @@ fn gaps_between_records_are_losses_of_a_bare_buffer() {
     let lost: Vec<&str> = read.lost.iter().map(|lost| &*lost.text).collect();
     assert!(lost.len() == 2 && lost[0].contains("zero bytes stood before a record, at 0x"), "{lost:?}");
     assert_eq!(read.findings.iter().filter(|finding| finding.rule == "dtrace/lost").count(), 2);
-    // Each has the place that the warning of the capture has.
+    // Each has the offset of the corresponding warning of the capture.
     let places: Vec<String> = cleared_places(two).iter().map(|at| format!("at {at:#x}")).collect();
     assert!(places.len() == 2 && lost.iter().zip(&places).all(|(text, at)| text.ends_with(at)), "{places:?}");
     let read = clear(&mut capture, 150);

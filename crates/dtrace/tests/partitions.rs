@@ -1,4 +1,4 @@
-//! Aggregations of 64 CPUs: whatever parts they are merged in, the values are the same.
+//! Aggregations of 64 CPUs have the same values, however they are partitioned and merged.
 
 use crate::layouts::sorted;
 use crate::samples::{cases, classic, name_of};
@@ -9,10 +9,10 @@ use quipu_dtrace::describe::Buffer;
 use quipu_testkit::Rng;
 use std::collections::BTreeSet;
 
-/// As many CPUs as are tried.
+/// Number of CPUs, and maximum number of parts.
 const CPUS: u64 = 64;
 
-/// Aggregations of a case on each of 64 CPUs: some of its keys, with other values.
+/// Aggregations on each of 64 CPUs: some keys of a case, with other values.
 fn scattered(capture: &Capture, dice: &mut Rng) -> Vec<Buffer> {
     let mut found = Vec::new();
     for buffer in &capture.states {
@@ -31,11 +31,11 @@ fn scattered(capture: &Capture, dice: &mut Rng) -> Vec<Buffer> {
             buffer.bytes.extend_from_slice(bytes);
             let value = start + described.value.offset as usize;
             let cells = &mut buffer.bytes[value..value + described.value.size as usize];
-            // The first word of these is parameters.
+            // The first word of these functions is parameters.
             let skip = usize::from(matches!(described.function, Function::Lquantize | Function::Llquantize));
             for (at, cell) in cells.chunks_exact_mut(8).enumerate().skip(skip) {
                 let number = match (described.function, at) {
-                    // Halves of a sum of squares that carries.
+                    // Lower halves of sums of squares, which carry.
                     (Function::Stddev, 2) => u64::MAX - dice.below(1 << 20),
                     (Function::Sum | Function::Min | Function::Max, _) => {
                         (dice.below(2000) as i64 - 1000) as u64
@@ -66,7 +66,7 @@ fn any_partition_of_up_to_64_cpus_gives_the_same_aggregations() {
         let members = capture.aggregations.iter().flat_map(|aggregation| &aggregation.keys);
         keys.extend(members.map(|rec| (rec.code, rec.size)));
         functions.extend(whole.entries().map(|entry| entry.value.function));
-        // One part, a part for each CPU, and any number between.
+        // One part, one part for each CPU, and any number between.
         for n_parts in [1, CPUS, dice.below(CPUS) + 1, dice.below(CPUS) + 1] {
             let mut parts: Vec<Aggregates> = (0..n_parts).map(|_| Aggregates::new(false)).collect();
             for (at, buffer) in buffers.iter().enumerate() {
@@ -74,7 +74,7 @@ fn any_partition_of_up_to_64_cpus_gives_the_same_aggregations() {
                 parts[part as usize].take(&capture, buffer).unwrap();
             }
             sizes.insert(parts.iter().filter(|part| part.entries().next().is_some()).count());
-            // Any two are merged, one way round or the other, until one is left.
+            // Any two are merged, in either direction, until one is left.
             while parts.len() > 1 {
                 let one = parts.swap_remove(dice.below(parts.len() as u64) as usize);
                 let at = dice.below(parts.len() as u64) as usize;
@@ -90,7 +90,7 @@ fn any_partition_of_up_to_64_cpus_gives_the_same_aggregations() {
         }
     }
     assert_eq!(functions.len(), 9, "{functions:?}");
-    // Numbers of each size, texts, bytes, stacks, symbols and modules, of the kernel and of programs.
+    // Numbers of each size, strings, bytes, stacks, symbols and modules, of the kernel and of processes.
     let kinds: BTreeSet<u16> = keys.iter().map(|(code, _)| *code).collect();
     assert!([1, 2, 4, 8].iter().all(|size| keys.contains(&(1, *size))), "{keys:?}");
     assert!(kinds.len() >= 7 && keys.len() >= 13, "{keys:?}");

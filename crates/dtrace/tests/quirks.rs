@@ -1,4 +1,4 @@
-//! Which lines of the goldens differ by default, and by which row of the table.
+//! Tests which lines of the goldens differ by default, and which quirk of the table causes each.
 
 use crate::samples::{bytes, cases, classic, linux_capture, name_of};
 use quipu_dtrace::action::Action;
@@ -17,8 +17,8 @@ fn lines(capture: &Arc<Capture>, quirks: Quirks) -> Vec<String> {
     String::from_utf8_lossy(&printed.out).lines().map(str::to_owned).collect()
 }
 
-/// The lines of the consumer's text that differ, from 1: each for itself, or where lines are added or missing those between the
-/// ones that are the same at the beginning and at the end.
+/// Lines of the consumer's text that differ, counted from 1. If the number of lines differs, it is the range between the
+/// equal lines at the beginning and those at the end.
 fn different(theirs: &[String], ours: &[String]) -> Vec<RangeInclusive<usize>> {
     if theirs.len() == ours.len() {
         let pairs = (1..).zip(theirs.iter().zip(ours));
@@ -36,8 +36,8 @@ fn different(theirs: &[String], ours: &[String]) -> Vec<RangeInclusive<usize>> {
     vec![same + 1..=(theirs.len() - rest).max(same + 1)]
 }
 
-/// A capture that says the signs of its values: what the script's types are is not in the samples, so each is what the consumer
-/// does not take it for.
+/// A capture with signs of its values. The samples do not have the types of the script, so each value gets the sign that the
+/// consumer does not assume.
 fn with_signs(path: &Path) -> Capture {
     let mut capture = classic(path);
     let sign = |rec: &mut Rec| {
@@ -96,7 +96,7 @@ fn lines_that_differ_by_default_are_those_of_the_table() {
             }
         }
     }
-    // Sums of squares that carry, structures in arrays and cleared histograms are in no sample; other tests have them.
+    // No sample has sums of squares that carry, structures in arrays, or cleared histograms; other tests cover them.
     let unproved: Vec<&str> =
         QUIRKS.iter().map(|quirk| quirk.name).filter(|name| !proved.contains(name)).collect();
     assert_eq!(unproved, ["carry", "bare-elements", "cleared-parameters"]);
@@ -104,8 +104,8 @@ fn lines_that_differ_by_default_are_those_of_the_table() {
     quipu_testkit::assert_golden(golden, &table);
 }
 
-/// Where the consumer's text differs from what is right, row by row as the specification of the format lists
-/// it, and what it is called here: a quirk, or something that is kept.
+/// Differences between the consumer's text and the correct one, as the rows of the format's specification list them, with
+/// their name here: a quirk, or a behaviour that is kept.
 const ROWS: [(&str, &str); 11] = [
     ("`%@d` of a negative avg in a printa format (classic)", "unsigned-average"),
     ("default printa of avg", "signed average"),
@@ -120,7 +120,7 @@ const ROWS: [(&str, &str); 11] = [
     ("precision 0 ignored in formats", "precision 0"),
 ];
 
-/// What was found besides: text of the goldens that no row explains.
+/// Further differences in the text of the goldens, which no row explains.
 const BESIDE: [&str; 3] = ["last-cell", "bare-elements", "order of small keys"];
 
 #[test]
@@ -130,7 +130,7 @@ fn each_row_of_the_specification_is_a_quirk_or_is_kept_for_a_reason() {
     let rows: BTreeSet<&str> = ROWS.iter().map(|(_, name)| *name).chain(BESIDE).collect();
     assert_eq!(ours, rows);
     assert!(KEPT.iter().all(|(_, reason)| !reason.is_empty()));
-    // The manual has a line for each.
+    // The manual has a line for each of them.
     let manual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/formats/dtrace.md");
     let manual = std::fs::read_to_string(manual).unwrap();
     let (_, quirks) = manual.split_once("## Quirks").unwrap();
@@ -186,7 +186,7 @@ fn after_clear_the_classic_consumer_ends_where_it_prints_a_llquantize() {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         (text(printed.out), text(printed.messages), printed.status, printed.faults.len())
     };
-    // Parameters are kept: the heading of the histogram, and its rows without counts.
+    // Parameters are kept: the histogram has its heading, and its rows without counts.
     let at_end = with(&[&enabling]);
     let (out, messages, status, n_faults) = print(&at_end, Quirks::NONE);
     assert!(out.contains("Distribution") && out.contains("< 1 |"), "{out}");
@@ -197,10 +197,10 @@ fn after_clear_the_classic_consumer_ends_where_it_prints_a_llquantize() {
         (&*messages, status, n_faults),
         ("failed to print aggregations: Data record list does not match statement\n", 1, 1)
     );
-    // A record that prints it ends all.
+    // A record that prints it ends all output.
     let within = with(&[&enabling, &shown, &enabling]);
     let (out, messages, status, n_faults) = print(&within, Quirks::ALL);
-    // The key stands there, and nothing after it.
+    // The key is printed, and nothing after it.
     assert_eq!(out.trim(), "all");
     assert_eq!(
         (&*messages, status, n_faults),

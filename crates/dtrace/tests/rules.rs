@@ -1,4 +1,4 @@
-//! Each rule of the checker, broken once: by name, so that a rule without a capture that breaks it is found out.
+//! Breaks each rule of the checker once, by name, so that a rule without a capture that breaks it is noticed.
 
 use crate::family::{open, view};
 use crate::samples::{bytes, classic, linux_capture, root};
@@ -14,10 +14,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Makes a capture in a folder that breaks a rule; gives what to open.
+/// Makes a capture that breaks a rule in a folder; returns the path to open.
 type Broken = fn(&Path) -> PathBuf;
 
-/// A copy of a case.
+/// Copies a case and returns the folder of the copy.
 fn copied(case: &str, home: &Path) -> PathBuf {
     let to = home.join("case");
     fs::create_dir(&to).unwrap();
@@ -25,7 +25,7 @@ fn copied(case: &str, home: &Path) -> PathBuf {
     to
 }
 
-/// A copy of a case with one text of a file replaced.
+/// Copies a case, with some text of a file replaced.
 fn changed(case: &str, file: &str, (from, to): (&str, &str), home: &Path) -> PathBuf {
     let case = copied(case, home);
     let text = fs::read_to_string(case.join(file)).unwrap();
@@ -48,7 +48,7 @@ fn stream(capture: &Capture) -> Vec<u8> {
     carry::write(capture, producer(), Encoded::Plain, Vec::new()).unwrap()
 }
 
-/// A case of Linux whose first sample is changed.
+/// Copies a case of Linux, with its first sample changed.
 fn with_sample(home: &Path, change: fn(&mut Vec<u8>)) -> PathBuf {
     let case = copied("linux/trace_ints", home);
     let text = fs::read_to_string(case.join("raw.jsonl")).unwrap();
@@ -62,7 +62,7 @@ fn with_sample(home: &Path, change: fn(&mut Vec<u8>)) -> PathBuf {
     case
 }
 
-/// A buffer with descriptions, with one more record of them at its end.
+/// A self-describing buffer with one more metadata record at its end.
 fn with_record(kind: u32, payload: &[u8]) -> Vec<u8> {
     let mut all = bytes(&root().join("../stream/padding.midbuf"));
     let start = all.len().next_multiple_of(4);
@@ -85,7 +85,7 @@ const BROKEN: &[(&str, Broken)] = &[
         fs::write(case.join("buf.cpu0.bin"), &buffer[..5991]).unwrap();
         case
     }),
-    // The same in buffers of aggregations, and in samples of Linux.
+    // The same in buffers of aggregations and in samples of Linux.
     ("dtrace/unknown-id", |home| {
         let case = copied("classic/mixed_1000", home);
         let mut buffer = fs::read(case.join("agg.cpu1.bin")).unwrap();
@@ -108,7 +108,7 @@ const BROKEN: &[(&str, Broken)] = &[
     }),
     ("dtrace/cut-record", |home| with_sample(home, |sample| sample.truncate(sample.len() - 4))),
     ("dtrace/cut-record", |home| {
-        // As long as it says, but shorter than its parts.
+        // As long as its size word says, but shorter than its parts.
         with_sample(home, |sample| {
             sample.truncate(20);
             sample[..4].copy_from_slice(&16u32.to_le_bytes());
@@ -167,7 +167,7 @@ const BROKEN: &[(&str, Broken)] = &[
         buffer[at] ^= 1;
         put(home, "bad.midbuf", &buffer)
     }),
-    // A map without what its kind needs, and a loss that is no map.
+    // A map without a key that its kind requires, and a loss that is no map.
     ("dtrace/description-invalid", |home| put(home, "bad.midbuf", &with_record(1, &[0xa1, 0x00, 0x0f]))),
     ("dtrace/description-invalid", |home| put(home, "bad.midbuf", &with_record(4, &[0xff]))),
     ("dtrace/line", |home| {
@@ -178,7 +178,7 @@ const BROKEN: &[(&str, Broken)] = &[
             home,
         )
     }),
-    // A state that is longer than its description says.
+    // A state that is longer than in its description.
     ("dtrace/line", |home| {
         changed("linux/agg_scalar", "raw.jsonl", ("\"data\":\"", "\"data\":\"1111111111111111"), home)
     }),
@@ -256,7 +256,7 @@ fn gaps_beyond_a_hundred_are_one() {
         view(&*open(&put(home.path(), "gaps.quipu", &stream(&capture)), &[]), true, Window::All);
     let found: Vec<_> = findings.iter().filter(|finding| finding.rule == "dtrace/cleared-records").collect();
     assert_eq!(found.len(), 101);
-    // It stands first, since few of a rule are shown.
+    // It is the first, since only a few findings of a rule are shown.
     let message = &found[0].message;
     assert!(
         message.starts_with("`200` more gaps between records, beside the first `100`, have"),
@@ -280,7 +280,7 @@ fn what_counts_the_others_of_a_rule_stands_first() {
     let wrong = "{\"t\":\"sample\",\"cpu\":-1}\n";
     let (message, n) = first(format!("{good}{}", wrong.repeat(130)), "dtrace/line");
     assert_eq!((&*message, n), ("`30` more lines cannot be read, beside the first `100`", 100));
-    // As many as are reported one by one leave none.
+    // With exactly as many as are reported one by one, no summary is needed.
     let (message, n) = first(format!("{good}{}", wrong.repeat(100)), "dtrace/line");
     assert!(message.starts_with("line ") && n == 99, "{message}");
     // Losses of a capture.
@@ -309,7 +309,7 @@ fn each_rule_is_broken_once() {
         assert!(!found.place.is_empty() && !found.message.is_empty(), "{rule}: {found:?}");
     }
     let mut broken: BTreeSet<&str> = BROKEN.iter().map(|(rule, _)| *rule).collect();
-    // A damaged index or end is said of all that streams carry; the walk of damaged frames of the command line breaks it.
+    // A damaged index or end is reported for streams of all contents; the command line's test of damaged frames breaks this rule.
     broken.insert("dtrace/auxiliary-frame");
     assert_eq!(broken, rules::RULES.iter().map(|rule| rule.name).collect());
 }

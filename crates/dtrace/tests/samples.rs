@@ -1,4 +1,4 @@
-//! The samples: captures, and what the real consumers printed of them.
+//! The samples: captures, with the output of the real consumers.
 
 use quipu_dtrace::{Capture, Printed, linux, meta, options::Settings, script};
 use quipu_source::{Source, StreamOptions};
@@ -10,7 +10,7 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/dtrace")
 }
 
-/// The folders of all cases of a family.
+/// The folders of all cases of a family, sorted.
 pub fn cases(family: &str) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = std::fs::read_dir(root().join(family))
         .unwrap()
@@ -25,7 +25,7 @@ pub fn name_of(path: &Path) -> String {
     path.file_name().unwrap().to_string_lossy().into_owned()
 }
 
-/// A file of a case, packed or not.
+/// Contents of a file of a case, which may be packed.
 pub fn bytes(path: &Path) -> Vec<u8> {
     let packed = path.with_file_name(format!("{}.gz", name_of(path)));
     let source = Source::open(if path.exists() { path } else { &packed }).unwrap();
@@ -47,13 +47,13 @@ pub fn printed(capture: Capture, has_quirks: bool) -> Printed {
     quipu_dtrace::print(&Arc::new(capture), has_quirks.into()).unwrap()
 }
 
-/// A line that gives a kernel address its name.
+/// The line that gives a kernel address a name.
 pub fn symbol(lo: u64, name: &str) -> String {
     let hi = lo + 0x400;
     format!("{{\"t\":\"symbol\",\"lo\":{lo},\"hi\":{hi},\"object\":\"vmlinux\",\"name\":\"{name}\"}}\n")
 }
 
-/// What a case needs that its files do not have, the names of a live kernel: the text of the consumer says it.
+/// Names of a live kernel that a case needs and its files lack; they are taken from the consumer's text.
 pub fn additions(name: &str) -> String {
     match name {
         "stack" => {

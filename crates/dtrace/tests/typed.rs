@@ -1,5 +1,7 @@
-//! `print()`: a value of each kind of type. No sample has structures within structures. Those of the classic dialects are as the
-//! description of the format has them, those of Linux as the tests of that consumer have them for the same types.
+//! Tests of `print()` with a value of each kind of type.
+//!
+//! No sample has structures within structures. The expected text of the classic dialects follows the format's specification,
+//! and that of Linux follows the tests of its consumer for the same types.
 
 use crate::samples::printed;
 use quipu_dtrace::{carried, carry, linux, meta, script};
@@ -67,7 +69,7 @@ fn value() -> Vec<u8> {
     bytes
 }
 
-/// A capture of one record, whose value has a type.
+/// A capture of one record, whose value has the given type.
 fn capture(id: &str, value: &[u8]) -> quipu_dtrace::Capture {
     let size = value.len();
     let mut record: Vec<u8> = [1u32, 0, 7].iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -143,12 +145,12 @@ fn a_value_of_an_unknown_type_is_traced() {
     let text = |id| String::from_utf8(printed(capture(id, &bytes), true).out).unwrap();
     assert_eq!(text("m`99"), "42\n");
     assert_eq!(text("m`1"), "\n0x2a\n\n");
-    // At the top, texts have no brackets.
+    // At the outermost level, strings have no brackets.
     let printed = printed(capture("m`7", b"abc\0\0\0\0\0"), true);
     assert_eq!(String::from_utf8(printed.out).unwrap(), "\n\"abc\"\n\n");
 }
 
-/// The text of a `print()` of Linux: a script, the value of what its pointer leads to.
+/// The text of a `print()` of Linux, for a script and the value that its pointer points to.
 fn tree(script: &str, value: &[u8], has_quirks: bool) -> String {
     let address = 0xffff_9b7a_ca7e_0000_u64;
     let mut raw = [0_u32, 0, 1, 0].iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
@@ -179,7 +181,7 @@ fn tree(script: &str, value: &[u8], has_quirks: bool) -> String {
     lines.map(|line| format!("{}\n", line.strip_prefix(&" ".repeat(44)).unwrap())).collect()
 }
 
-/// What the consumer of Linux prints of a structure with one of each: the types, and the values.
+/// A script that prints a structure with one member of each kind in Linux.
 const ONE_OF_EACH: &str = "enum color { RED = 0, GREEN = 1, BLUE = 3 };
 struct all { int n; char text[5]; union { __u8 low; __u64 whole; } u; struct { void *p; uint64_t big; } s; bool yes;
     enum color c; };
@@ -222,7 +224,7 @@ fn linux_prints_structures_within_structures_as_trees() {
     for has_quirks in [false, true] {
         assert_eq!(tree(ONE_OF_EACH, &one_of_each(), has_quirks), expected);
     }
-    // What is zero is left out; an array of characters ends at its first zero, which may be the first.
+    // Zeros are left out; an array of characters ends at its first zero, which may be the first element.
     let mut value = vec![0; 48];
     value[5..8].copy_from_slice(b"ord");
     (value[40], value[44]) = (1, 3);

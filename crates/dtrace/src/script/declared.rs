@@ -1,29 +1,29 @@
-//! The types that a script declares, laid out as 64-bit machines do.
+//! Types that a script declares, with the layout of 64-bit machines.
 
 use super::tokens::Token;
 use crate::types::{Kind, Member, Type};
 use rustc_hash::FxHashMap;
 
-/// Structures within structures end here.
+/// Maximum nesting depth of structures and typedefs.
 const MAX_DEPTH: usize = 16;
 
-/// A value is never larger.
+/// Maximum size of a type in bytes.
 const MAX_SIZE: u64 = 16 << 20;
 
-/// Bytes of a pointer.
+/// Size of a pointer in bytes.
 const POINTER: u64 = 8;
 
-/// The types of a script.
+/// The types that a script declares.
 #[derive(Debug, Default)]
 pub(super) struct Declared {
     types: FxHashMap<String, Type>,
-    /// What each is aligned to.
+    /// Alignment of each type in bytes, by id.
     alignments: FxHashMap<String, u64>,
-    /// Types without a name of their own.
+    /// Number of types without a name of their own.
     n_nameless: usize,
 }
 
-/// The numbers of C.
+/// Arithmetic types of C, as they are usually spelled.
 const WORDS: [&str; 14] = [
     "char",
     "unsigned char",
@@ -41,7 +41,7 @@ const WORDS: [&str; 14] = [
     "void",
 ];
 
-/// Names of numbers that every script knows: bytes, sign.
+/// Typedefs that every script knows: name, size in bytes, whether it is signed.
 const NUMBERS: [(&str, u64, bool); 35] = [
     ("int8_t", 1, true),
     ("int16_t", 2, true),
@@ -96,7 +96,7 @@ impl Declared {
         while let Some((first, after)) = rest.split_first() {
             rest = match first {
                 Token::Word(word) if word == "typedef" => declared.typedef(after),
-                // A structure with its members, or the name of one.
+                // A structure with its members, or only its name.
                 Token::Word(word) if is_tagged(word) => {
                     declared.base(rest, 0).map_or(after, |(_, rest)| rest)
                 }
@@ -106,7 +106,7 @@ impl Declared {
         declared
     }
 
-    /// The types that some types consist of.
+    /// The types that `all` refer to, directly or through other types.
     pub(super) fn parts_of(mut self, all: &[Type]) -> Vec<Type> {
         let mut found: Vec<Type> = Vec::new();
         let parts = |ty: &Type| ty.parts().map(str::to_owned).collect::<Vec<_>>();
@@ -120,7 +120,7 @@ impl Declared {
         found
     }
 
-    /// The type that some words name, if they name nothing else: `unsigned char`, `struct s`, `t *`.
+    /// The type that the tokens name, if they are nothing but its name: `unsigned char`, `struct s`, `t *`.
     pub(super) fn named(&self, tokens: &[Token]) -> Option<&Type> {
         let words: Vec<&str> = tokens
             .iter()
@@ -140,7 +140,7 @@ impl Declared {
         }
     }
 
-    /// What further names of a type mean.
+    /// The type that a typedef stands for, through further typedefs; other types are returned as they are.
     pub(super) fn resolved<'d>(&'d self, ty: &'d Type) -> &'d Type {
         let mut ty = ty;
         for _ in 0..MAX_DEPTH {
@@ -168,12 +168,12 @@ impl Declared {
         format!("nameless {}", self.n_nameless)
     }
 
-    /// Reads the rest of a `typedef`; gives what stands after it.
+    /// Reads the rest of a `typedef` and returns the tokens after it.
     fn typedef<'t>(&mut self, tokens: &'t [Token]) -> &'t [Token] {
         let Some((base, rest)) = self.base(tokens, 0) else { return tokens };
         let Some((name, ty, _, rest)) = self.declarator(&base, rest) else { return rest };
         let (size, alignment) = self.extent(&ty);
-        // A name for itself means nothing.
+        // A typedef that names itself has no effect.
         if !name.is_empty() && id(&name) != ty {
             self.add(&name, &name, (size, alignment), Kind::Typedef { to: ty });
         }
@@ -185,7 +185,7 @@ impl Declared {
         (size, self.alignments.get(id).copied().unwrap_or(1))
     }
 
-    /// Reads a type before its declarators; gives its id and what stands after it.
+    /// Reads the type before declarators; returns its id and the tokens after it.
     fn base<'t>(&mut self, tokens: &'t [Token], depth: usize) -> Option<(String, &'t [Token])> {
         let mut rest = tokens;
         while let [Token::Word(word), after @ ..] = rest
@@ -225,7 +225,7 @@ impl Declared {
         Some((self.add(&name, &name, (size, size), kind), after))
     }
 
-    /// Reads members up to the closing bracket.
+    /// Reads members up to the closing bracket, and adds the type.
     fn members<'t>(
         &mut self,
         tag: &str,
@@ -246,7 +246,7 @@ impl Declared {
                 let start = if is_union { 0 } else { end };
                 let bit = match bits {
                     Some(0) => start.next_multiple_of(unit),
-                    // A bit-field does not cross what its type could hold.
+                    // A bit-field does not cross a boundary of its declared type.
                     Some(bits) if start % unit + u64::from(bits) <= unit => start,
                     _ => start.next_multiple_of(of_type * 8),
                 };
@@ -273,7 +273,7 @@ impl Declared {
         Some((self.add(key, name, (size, alignment), kind), &rest[1..]))
     }
 
-    /// Reads a declarator: its name, its type, the bits of a bit-field, and what stands after it.
+    /// Reads a declarator; returns its name, its type, the width of a bit-field, and the tokens after it.
     fn declarator<'t>(
         &mut self,
         base: &str,
@@ -344,7 +344,7 @@ impl Declared {
     }
 }
 
-/// What ids of types of scripts begin with.
+/// Prefix of the ids of types that scripts declare.
 const PREFIX: &str = "script`";
 
 fn id(name: &str) -> String {
@@ -359,7 +359,7 @@ fn is_qualifier(word: &str) -> bool {
     matches!(word, "const" | "volatile" | "restrict" | "static" | "extern" | "register" | "userland")
 }
 
-/// True for words that numbers are declared with.
+/// Whether a word is one of those that declare an arithmetic type or `void`.
 fn is_number(word: &str) -> bool {
     matches!(
         word,
@@ -367,7 +367,7 @@ fn is_number(word: &str) -> bool {
     )
 }
 
-/// The name, the bytes and the kind of what such words declare.
+/// Name, size in bytes and kind of the type that such words declare.
 fn number(words: &[&str]) -> Option<(String, u64, Kind)> {
     if words.is_empty() || !words.iter().all(|word| is_number(word)) {
         return None;
@@ -393,10 +393,10 @@ fn number(words: &[&str]) -> Option<(String, u64, Kind)> {
     }
 }
 
-/// The names of an enumeration, with their numbers.
+/// Names of an enumeration with their values.
 type Values = Vec<(String, i64)>;
 
-/// Reads the names of an enumeration up to the closing bracket.
+/// Reads the names of an enumeration up to the closing bracket; returns them and the tokens after it.
 fn values(body: &[Token]) -> Option<(Values, &[Token])> {
     let (mut all, mut next, mut rest) = (Vec::new(), 0_i64, body);
     loop {
@@ -430,7 +430,7 @@ mod tests {
     use super::*;
     use crate::script::tokens;
 
-    /// What a script declares.
+    /// The types of a script.
     fn declared(text: &str) -> Declared {
         Declared::of(&tokens::of(text.as_bytes()))
     }

@@ -1,9 +1,9 @@
-//! What the script beside a capture of Linux says of its values.
+//! Signs and types of values, from the script beside a capture of Linux.
 //!
-//! The consumer of Linux decides by the types of its script whether `%d` shows a sign and what `print()` shows, and its records
-//! do not say them. Where the script itself stands beside the capture, it does: as far as it casts the arguments of `printf()` or
-//! has numbers there, and declares what a pointer that `print()` takes leads to. What it says is used where the sizes agree with
-//! those of the records, and nothing is guessed where it says less.
+//! The consumer of Linux uses the types of its script to decide whether `%d` shows a sign and what `print()` shows, but its
+//! records do not have them. If the script itself is beside the capture, they are taken from it: from casts of `printf()`
+//! arguments and numbers among them, and from the declared types of the pointers that `print()` takes. They are used where
+//! their sizes agree with those of the records; where the script does not say a type, none is guessed.
 //!
 //! SPEC: dtrace.md#captures
 
@@ -17,13 +17,13 @@ use declared::Declared;
 use std::collections::BTreeMap;
 use tokens::Token;
 
-/// The file beside a capture.
+/// Name of the script beside a capture.
 pub const FILE: &str = "script.d";
 
-/// Longer scripts are not read.
+/// Maximum size of a script in bytes; longer ones are ignored.
 pub const MAX_BYTES: u64 = 1 << 20;
 
-/// Takes what a script says into the capture that it made.
+/// Adds signs and types from the script to the capture that it made.
 pub fn apply(capture: &mut Capture, text: &[u8]) {
     if text.len() as u64 > MAX_BYTES {
         return;
@@ -34,10 +34,11 @@ pub fn apply(capture: &mut Capture, text: &[u8]) {
     types(capture, &tokens, declared);
 }
 
-/// Bytes of a value, where they are known, and whether it has a sign.
+/// Size in bytes, if known, and whether the value is signed.
 type Sign = (Option<u64>, bool);
 
-/// Arguments of each format: what is known of each. Statements that print one format with other types say nothing.
+/// Sets signs of `printf()` arguments, by format; where statements with the same format differ in an argument, its sign
+/// stays unknown.
 fn signs(capture: &mut Capture, tokens: &[Token], declared: &Declared) {
     let mut by_format: BTreeMap<Vec<u8>, Vec<Option<Sign>>> = BTreeMap::new();
     for args in calls(tokens, "printf") {
@@ -71,12 +72,12 @@ fn signs(capture: &mut Capture, tokens: &[Token], declared: &Declared) {
     }
 }
 
-/// Types of what `print()` shows: those whose size no other such type has.
+/// Adds types for `print()`, matched to records by size, if only one type has that size.
 fn types(capture: &mut Capture, tokens: &[Token], declared: Declared) {
     let mut by_size: BTreeMap<u64, Vec<&Type>> = BTreeMap::new();
     for args in calls(tokens, "print") {
         let [arg] = &args[..] else { continue };
-        // A value whose type the script leaves open may have any size.
+        // A value whose type is unknown may have any size.
         let Some(ty) = pointed(arg, tokens, &declared) else { return };
         let known = by_size.entry(ty.size).or_default();
         if !known.iter().any(|other| other.id == ty.id) {
@@ -102,12 +103,12 @@ fn types(capture: &mut Capture, tokens: &[Token], declared: Declared) {
     }
     let parts = declared.parts_of(&shown);
     let known = capture.types.sorted().into_iter().cloned();
-    // What is described elsewhere counts more.
+    // Types that the capture describes take precedence.
     let all: Vec<Type> = shown.into_iter().chain(parts).chain(known).collect();
     capture.types = Types::new(all);
 }
 
-/// The arguments of all calls of a routine.
+/// Arguments of each call of a routine.
 fn calls<'t>(tokens: &'t [Token], name: &str) -> Vec<Vec<&'t [Token]>> {
     let mut all = Vec::new();
     for (at, pair) in tokens.windows(2).enumerate() {
@@ -136,7 +137,7 @@ fn calls<'t>(tokens: &'t [Token], name: &str) -> Vec<Vec<&'t [Token]>> {
     all
 }
 
-/// The position of the bracket that closes what was opened before some tokens.
+/// Position of the bracket that closes the one opened before these tokens.
 fn closing(tokens: &[Token]) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate() {
@@ -151,7 +152,7 @@ fn closing(tokens: &[Token]) -> Option<usize> {
     None
 }
 
-/// A text, which may be written in several parts.
+/// A string literal, which may consist of several parts.
 fn text(tokens: &[Token]) -> Option<Vec<u8>> {
     let mut all = Vec::new();
     for token in tokens {
@@ -161,7 +162,7 @@ fn text(tokens: &[Token]) -> Option<Vec<u8>> {
     Some(all).filter(|_| !tokens.is_empty())
 }
 
-/// What is known of an argument: that of its cast, or of the number that it is.
+/// Size and sign of an argument that has a cast or is a number.
 fn sign(arg: &[Token], declared: &Declared) -> Option<Sign> {
     if let [Token::Sign(b'('), rest @ ..] = arg {
         let end = closing(rest)?;
@@ -184,7 +185,7 @@ fn sign(arg: &[Token], declared: &Declared) -> Option<Sign> {
     Some((None, !lower.contains('u') && i64::try_from(value).is_ok()))
 }
 
-/// True for what a cast before it binds whole: a number, a name, something in brackets.
+/// Whether a cast before these tokens applies to all of them: a number, a name, or an expression in brackets.
 fn is_operand(tokens: &[Token]) -> bool {
     match tokens {
         [Token::Sign(b'-' | b'+' | b'~'), rest @ ..] if !matches!(rest.first(), Some(Token::Sign(_))) => {
@@ -196,14 +197,14 @@ fn is_operand(tokens: &[Token]) -> bool {
     }
 }
 
-/// True for a name, or a member of what has one: `this->x`, `args[0]`.
+/// Whether the tokens are a name or a member of a named value: `this->x`, `args[0]`.
 fn is_path(tokens: &[Token]) -> bool {
     let is_part = |token: &Token| match token {
         Token::Word(_) | Token::Number(_) => true,
         Token::Sign(sign) => matches!(sign, b'-' | b'>' | b'.' | b'[' | b']' | b'`'),
         _ => false,
     };
-    // A minus is only half of an arrow.
+    // A minus is allowed only as half of an arrow.
     let is_arrow = |(at, token): (usize, &Token)| {
         *token != Token::Sign(b'-') || tokens.get(at + 1) == Some(&Token::Sign(b'>'))
     };
@@ -212,7 +213,7 @@ fn is_path(tokens: &[Token]) -> bool {
         && tokens.iter().enumerate().all(is_arrow)
 }
 
-/// What a pointer leads to: by its cast, or by the cast of what is assigned to it, if all assignments say the same.
+/// The type that a pointer points to: from its cast, or from the casts in the assignments to it, if they all agree.
 fn pointed<'d>(arg: &[Token], tokens: &[Token], declared: &'d Declared) -> Option<&'d Type> {
     let of_cast = |tokens: &[Token]| {
         let [Token::Sign(b'('), rest @ ..] = tokens else { return None };
@@ -297,7 +298,7 @@ mod tests {
         let nested = [&b"struct a { ".repeat(5000)[..], b"int x;"].concat();
         apply(&mut Capture::default(), &nested);
         apply(&mut Capture::default(), &b"printf((((".repeat(5000));
-        // Itself as a member: sizes are those of what stands before.
+        // A structure that contains itself: the size of the member is the one known so far.
         apply(
             &mut Capture::default(),
             b"struct a { struct a x; struct a *p; }; typedef t t; print((struct a *)x);",

@@ -1,21 +1,21 @@
-//! The words of a script.
+//! Tokens of a script.
 
-/// A word, a number, a text, or a sign of one byte.
+/// A word, number, literal or single-byte sign.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token {
-    /// A name.
+    /// A name or keyword.
     Word(String),
-    /// A number as it is written.
+    /// A number as written.
     Number(String),
-    /// What stands between quotes, its escapes read.
+    /// Content of a string literal, with escapes decoded.
     Text(Vec<u8>),
-    /// A character between quotes.
+    /// A character literal.
     Letter,
-    /// Anything else.
+    /// Any other byte.
     Sign(u8),
 }
 
-/// The words of a text, without its comments and the lines for the preprocessor.
+/// Tokens of a script, without comments and preprocessor lines.
 pub(super) fn of(text: &[u8]) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut rest = text;
@@ -67,7 +67,7 @@ fn is_of_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// What stands before the closing quote, and how many bytes it takes with that.
+/// Content before the closing quote, and the number of bytes up to and including the quote.
 fn quoted(text: &[u8], quote: u8) -> (Vec<u8>, usize) {
     let mut content = Vec::new();
     let mut at = 0;
@@ -86,7 +86,7 @@ fn quoted(text: &[u8], quote: u8) -> (Vec<u8>, usize) {
     (content, at)
 }
 
-/// The byte that stands after a backslash, and how many it is written with.
+/// The byte that an escape after a backslash stands for, and the number of bytes that it takes.
 fn escaped(text: &[u8]) -> (u8, usize) {
     let Some(first) = text.first() else { return (b'\\', 0) };
     let digits = |from: usize, radix: u32, most: usize| {
@@ -94,7 +94,7 @@ fn escaped(text: &[u8]) -> (u8, usize) {
         let n_digits = text[from..].iter().take(most).take_while(is_digit).count();
         let digits = std::str::from_utf8(&text[from..from + n_digits]).unwrap_or_default();
         let value = u32::from_str_radix(digits, radix).unwrap_or(0);
-        ((value & 0xff) as u8, from + n_digits) // The low byte is meant.
+        ((value & 0xff) as u8, from + n_digits) // Only the low byte counts.
     };
     match first {
         b'0'..=b'7' => digits(0, 8, 3),

@@ -33,7 +33,7 @@ impl Tool for Values {
 
     fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let capture = Arc::clone(DtraceTrace::of(trace)?.capture());
-        // What is wrong with captures is known since they were opened.
+        // Faults of a capture were reported when it was opened.
         let merged = move || Ok((variables(&capture, &table::merged(&capture)), Vec::new()));
         Ok(Box::new(Merging::new(options, merged)))
     }

@@ -1,4 +1,4 @@
-//! Analyses of captures.
+//! Tools that analyse captures.
 
 pub mod aggregations;
 pub mod timeline;

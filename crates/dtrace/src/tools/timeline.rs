@@ -39,10 +39,10 @@ static INFO: ToolInfo = ToolInfo {
     in_report: true,
 };
 
-/// Time is divided into no more steps.
+/// Maximum number of steps on the axis of time.
 const MAX_STEPS: u64 = 64;
 
-/// The time of records whose speculation was not committed.
+/// Time in records whose speculation was not committed.
 const UNCOMMITTED: u64 = u64::MAX;
 
 impl Tool for Timeline {
@@ -61,7 +61,7 @@ impl Tool for Timeline {
 }
 
 result! {
-    /// What fired when.
+    /// Firings over time by CPU and by probe, and the speculations.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Firings {
         pub axis: String => "What positions are: `nanoseconds`, or `records` where they have no time.";
@@ -77,7 +77,7 @@ result! {
 }
 
 result! {
-    /// A CPU.
+    /// Firings on a CPU.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct OneCpu {
         pub cpu: u32, key => "Its number.";
@@ -87,7 +87,7 @@ result! {
 }
 
 result! {
-    /// A probe.
+    /// Firings of a probe.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct OneProbe {
         pub probe: u32, key => "Its number.";
@@ -98,7 +98,7 @@ result! {
 }
 
 result! {
-    /// A speculation.
+    /// A speculation and how it ended.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct OneSpeculation {
         pub speculation: u64 => "Its number, which may be used again; 0 where records do not say it.";
@@ -109,7 +109,7 @@ result! {
     }
 }
 
-/// Remembers which records were read.
+/// Collects the ranges of records that were read.
 #[derive(Clone, Debug)]
 struct Watch {
     top: usize,
@@ -145,7 +145,7 @@ impl Pass for Watch {
     }
 }
 
-/// Calls `each` with the CPU, the probe and the position of each record of some ranges; `None` where it has no time yet.
+/// Calls `each` with CPU, probe and position of each record in some ranges; the position is `None` if it has no time yet.
 fn each_record(
     capture: &Capture,
     ranges: &[Range<u64>],
@@ -155,7 +155,7 @@ fn each_record(
     let (mut ordinal, mut ranges) = (0, ranges.iter());
     let mut range = ranges.next();
     while let Some((step, wanted)) = walk.next_step(capture).zip(range) {
-        // What cannot be read on is found where a capture is opened.
+        // Damage is reported when the capture is opened.
         let Step::Firing(firing) = step else { continue };
         if ordinal >= wanted.start {
             let position = match capture.dialect {
@@ -172,7 +172,7 @@ fn each_record(
     Ok(())
 }
 
-/// Equal steps of an axis.
+/// An axis divided into equal steps.
 #[derive(Clone, Copy, Debug)]
 struct Axis {
     start: u64,
@@ -187,7 +187,7 @@ impl Axis {
     }
 
     fn n_steps(&self) -> usize {
-        ((self.end - self.start) / self.step + 1) as usize // At most 64.
+        ((self.end - self.start) / self.step + 1) as usize // At most 64 steps.
     }
 
     fn count(&self, steps: &mut Vec<u64>, position: u64) {
@@ -199,7 +199,7 @@ impl Axis {
     }
 }
 
-/// Records, and how many there are at each step.
+/// Total number of records, and the number in each step.
 type Counts = (u64, Vec<u64>);
 
 fn firings(capture: &Capture, ranges: &[Range<u64>], top: usize) -> Result<Firings> {
@@ -243,7 +243,7 @@ fn firings(capture: &Capture, ranges: &[Range<u64>], top: usize) -> Result<Firin
     })
 }
 
-/// Speculations of Linux: samples say to which they belong.
+/// Speculations of Linux, where each sample says to which one it belongs.
 fn of_samples(capture: &Capture) -> Vec<OneSpeculation> {
     let mut all: Vec<OneSpeculation> = Vec::new();
     let mut open: BTreeMap<u32, usize> = BTreeMap::new();
@@ -283,7 +283,7 @@ fn of_samples(capture: &Capture) -> Vec<OneSpeculation> {
     all
 }
 
-/// How an action ends a speculation.
+/// The way in which an action ends a speculation; `None` if it does not.
 fn ends_of(action: Action) -> Option<&'static str> {
     match action {
         Action::Commit => Some("committed"),
@@ -292,7 +292,7 @@ fn ends_of(action: Action) -> Option<&'static str> {
     }
 }
 
-/// Speculations of the classic dialects, as far as records of clauses that end one are left; records that wait have no time.
+/// Speculations of the classic dialects, as far as the clauses that end them left records; waiting records have no time.
 fn of_buffers(capture: &Capture) -> Vec<OneSpeculation> {
     let mut all = Vec::new();
     for buffer in &capture.buffers {
@@ -320,7 +320,7 @@ fn of_buffers(capture: &Capture) -> Vec<OneSpeculation> {
     all
 }
 
-/// Speculations that are listed.
+/// Maximum number of speculations that are listed.
 const LISTED: usize = 50;
 
 impl Firings {
@@ -328,7 +328,7 @@ impl Firings {
         HeatRow { name, hue, cells: cells.to_vec() }
     }
 
-    /// When speculations ended, one way and the other.
+    /// Rows of committed and discarded speculations over time.
     fn ended(&self) -> Vec<HeatRow> {
         let axis = Axis { start: self.start, end: self.end, step: self.step.max(1) };
         let row = |ends: &str| {
