@@ -22,8 +22,7 @@ fn rec(action: Action, code: u16, size: u32, format: u16) -> Rec {
     Rec { action, code, size, offset: 0, alignment: 1, format, arg: 0, uarg: 0, signed: None }
 }
 
-/// A capture with records of `printf("%d %s
-/// ")`.
+/// A capture with records of `printf("%d %s\n")`.
 fn printing() -> Arc<Capture> {
     let recs = vec![rec(Action::Printf, 3, 4, 1), rec(Action::Printf, 3, 32, 0)];
     let mut enabling = Enabling { id: 1, probe: 1, recs, ..Enabling::default() };

@@ -1,4 +1,4 @@
-//! Checks descriptions before they are used: unlike in the kernel, they may come from anywhere.
+//! Checks descriptions before they are used: the kernel can trust its own, but these may come from anywhere.
 //!
 //! SPEC: dtrace.md#hostile-and-damaged-data
 

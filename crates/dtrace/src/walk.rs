@@ -29,7 +29,7 @@ pub struct Firing<'c> {
 pub enum Step<'c> {
     /// The next CPU begins.
     Cpu,
-    /// The records that precede tracing on all CPUs are finished.
+    /// The records made before tracing ran on all CPUs are finished.
     Pass,
     /// A record to be printed.
     Firing(Firing<'c>),

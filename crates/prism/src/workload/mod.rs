@@ -23,7 +23,7 @@ const MAX_FUNCTIONS: usize = 1 << 20;
 const MAX_DEPTH: usize = 1 << 16;
 /// Maximum number of threads that are known as writers; bytes written by further ones have no writer.
 const MAX_WRITERS: usize = u16::MAX as usize - 1;
-/// Maximum number of pages of shadow memory. Accesses outside are counted as unplaced.
+/// Maximum number of pages of shadow memory: 1 GiB of cells. Accesses to further pages are counted as unplaced.
 const MAX_PAGES: usize = 1 << 17;
 /// No thread has written the byte.
 const NONE: u16 = u16::MAX;
