@@ -510,7 +510,7 @@ impl Hooks for Stgen {
     }
 }
 
-/// Collecting the pending computation of a thread.
+/// Collecting the pending computation of a [`Thread`].
 impl Pending {
     /// Adds bytes that another thread wrote.
     fn edge(&mut self, writer: u64, event: u32, range: Range) {
