@@ -1,5 +1,5 @@
-//! Accesses per second of machines, on batches that look like those of a real program: fetches along loops with their
-//! jumps, data on a stack, in hot objects, and now and then along a large array.
+//! Accesses per second of machines, on batches that resemble those of a real program: fetches along loops with jumps, and
+//! data on a stack, in hot objects, and occasionally along a large array.
 //!
 //! `cargo bench -p quipu-sim`
 
@@ -13,13 +13,13 @@ fn main() {
     divan::main();
 }
 
-/// Few, so that they stay in a near cache, as the batches of a reader do.
+/// Few enough to stay in a near cache, as a reader's batches do.
 const BATCHES: u32 = 32;
-/// How often they are run.
+/// Number of times that the batches are run.
 const ROUNDS: usize = 32;
 const RECORDS: u32 = 1024;
 
-/// Two thirds fetches, one third data.
+/// Two thirds are fetches, one third data.
 fn batches() -> Vec<Batch> {
     let mut random = 1u64;
     let mut next = move |below: u64| {

@@ -1,8 +1,8 @@
-//! Accesses per second of `types`, with a hundred thousand live regions; and of Cacheray's model.
+//! Accesses per second of `types` with a hundred thousand live regions, and of Cacheray's simulator.
 //!
-//! A program walks over objects on its heap and touches a few fields of each: most of the time one of [`SCATTERED`] objects,
-//! which are too many for the first cache, so that a sixth of all accesses miss it, and now and then any of them; or, in the
-//! rows of hot objects, most of the time one of [`HOT`], so that a twentieth miss it.
+//! A program walks over objects on its heap and touches a few fields of each. Most of the time it picks one of [`SCATTERED`]
+//! objects, which are too many for the first cache, so that a sixth of all accesses miss it; occasionally it picks any
+//! object. In the rows of hot objects, it mostly picks one of [`HOT`], so that a twentieth miss.
 //!
 //! `cargo bench -p quipu-sim --bench types`
 
@@ -22,7 +22,7 @@ fn main() {
 const REGIONS: u64 = 100_000;
 const SCATTERED: u64 = 2_000;
 const HOT: u64 = 300;
-/// Of hot objects, one in this many is any.
+/// With hot objects, one access in this many goes to any object.
 const HOT_FAR: u64 = 7;
 const BYTES: u64 = 80;
 const START: u64 = 0x5555_5555_0000;
@@ -42,7 +42,7 @@ fn file() -> TypesFile {
     TypesFile::parse(FILE.as_bytes()).expect("the file above is one")
 }
 
-/// One annotation for each object.
+/// One annotation per object.
 fn regions() -> Batch {
     let mut batch = Batch::default();
     for at in 0..REGIONS {
@@ -57,7 +57,7 @@ fn regions() -> Batch {
     batch
 }
 
-/// Walks over objects: one in `far` is any of them, the others one of this many.
+/// Walks over objects: one in `far` is any of them, the others are among the first `most`.
 fn walks(most: u64, far: u64) -> Vec<Batch> {
     let mut random = 1u64;
     let mut next = move |below: u64| {
@@ -109,7 +109,7 @@ fn types(bencher: Bencher<'_, '_>, (tells_types, far): (bool, u64)) {
     simulate(bencher, tells_types, &walks(SCATTERED, far));
 }
 
-/// The same of hot objects.
+/// The same for hot objects.
 #[divan::bench(args = [true, false])]
 fn types_of_hot_objects(bencher: Bencher<'_, '_>, tells_types: bool) {
     simulate(bencher, tells_types, &walks(HOT, HOT_FAR));
@@ -148,13 +148,13 @@ const CONFIG: &str = r#"{"caches": [
     {"name": "L1", "cache_size": 15, "block_size": 6, "write_policy": 0, "set_assoc": 8, "rep_policy": 0},
     {"name": "L2", "cache_size": 20, "block_size": 6, "write_policy": 0, "set_assoc": 16, "rep_policy": 0}]}"#;
 
-/// Cacheray's model, caches and structures.
+/// Cacheray's simulator, with caches and structures.
 #[divan::bench(args = [4, 50])]
 fn original_model(bencher: Bencher<'_, '_>, far: u64) {
     run_original(bencher, &walks(SCATTERED, far));
 }
 
-/// The same of hot objects.
+/// The same for hot objects.
 #[divan::bench]
 fn original_model_of_hot_objects(bencher: Bencher<'_, '_>) {
     run_original(bencher, &walks(HOT, HOT_FAR));

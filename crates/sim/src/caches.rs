@@ -39,7 +39,7 @@ use quipu_model::{Columns, DynPass, Needs, Options, Order, Result, Tool, ToolInf
 #[derive(Debug)]
 pub struct Caches;
 
-/// What is known of the tool without a trace.
+/// Static description of the tool.
 pub static INFO: ToolInfo = ToolInfo {
     name: "caches",
     summary: "how a machine's caches serve the trace",
@@ -91,11 +91,11 @@ impl Tool for Caches {
     }
 }
 
-/// The settings that options ask for. What a configuration says of caches and lines goes before options; what it says of
-/// records goes after them.
+/// Builds settings from options. The caches and lines of a configuration override options; its record counts are overridden
+/// by them.
 ///
 /// # Errors
-/// `Usage` for a value that makes no sense.
+/// `Usage` for an invalid value.
 pub fn settings(options: &Options, config: Option<Config>) -> Result<Setup> {
     let machine = match &config {
         Some(config) => config.machine.clone(),
@@ -124,7 +124,7 @@ pub fn settings(options: &Options, config: Option<Config>) -> Result<Setup> {
         extent.take = extent.take.or(config.sim_refs);
         cpu_scheduling |= config.cpu_scheduling;
     }
-    // A configuration was checked when it was read.
+    // A configuration was checked when it was parsed.
     machine.layout().map_err(|error| in_options(&error))?;
     Ok(Setup {
         machine,

@@ -1,30 +1,30 @@
 //! drcachesim's configuration files: text in, a machine and settings of the run out. SPEC: drmemtrace.md#simulators.
 //!
-//! Words are separated by white space; braces also separate themselves. `//` begins a comment only as a word of its own.
-//! At the top stand `name value` and `name { … }`; a name with braces is a cache. What is wrong is reported with line,
-//! key, what was found and what is allowed.
+//! Words are separated by white space; braces also separate themselves. `//` begins a comment only as a word of its own. The
+//! top level holds `name value` and `name { … }`; a name with braces is a cache. Errors name the line, the key, the value
+//! found and the values allowed.
 
 use crate::options::CONFIG;
 use crate::spec::{CacheSpec, Inclusion, MAX_CORES, MachineSpec, Policy, Prefetch, Role, Rrip};
 use quipu_model::{Error, ErrorKind, Options, Result};
 
-/// Longest configuration that is read.
+/// Largest configuration in bytes that is accepted.
 pub const MAX_BYTES: usize = 16 << 20;
 
-/// What a configuration says.
+/// A parsed configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// The machine.
     pub machine: MachineSpec,
-    /// Records to leave out first.
+    /// Records to skip first.
     pub skip_refs: u64,
     /// Records to warm up with.
     pub warmup_refs: u64,
-    /// Share of the last caches to fill for warming up.
+    /// Share of the last-level caches that has to be filled before the warm-up ends.
     pub warmup_fraction: f64,
     /// Records to simulate; `None` for all.
     pub sim_refs: Option<u64>,
-    /// Whether threads go where the trace says that they ran.
+    /// Whether threads run on the CPUs that the trace recorded for them.
     pub cpu_scheduling: bool,
     /// Whether addresses are translated to physical ones.
     pub use_physical: bool,
@@ -37,10 +37,10 @@ const GLOBALS: &str = "num_cores, line_size, skip_refs, warmup_refs, warmup_frac
 const KEYS: &str =
     "type, core, size, assoc, inclusive, exclusive, parent, replace_policy, prefetcher, miss_file";
 
-/// The file that the option `config` names; `None` without it.
+/// The configuration that the option `config` names; `None` without it.
 ///
 /// # Errors
-/// What [`text_of`] and [`parse`] say.
+/// Those of [`text_of`] and [`parse`].
 pub(crate) fn of(options: &Options) -> Result<Option<Config>> {
     let path = options.text(&CONFIG);
     path.map(|path| parse(&text_of(path)?, path)).transpose()
@@ -55,7 +55,7 @@ pub(crate) fn text_of(path: &str) -> Result<String> {
         .map_err(|cause| Error::new(ErrorKind::Io, "cannot read the file").in_file(path).because(cause))
 }
 
-/// Reads a configuration; `name` is what messages call it.
+/// Parses a configuration; `name` stands for it in messages.
 ///
 /// # Errors
 /// `Usage`: `caches.conf: line 7, key assoc: found `x`, allowed: a whole number`.
@@ -73,7 +73,7 @@ pub fn parse(text: &str, name: &str) -> Result<Config> {
         use_physical: false,
     };
     let mut words = Words::new(text, name);
-    // Where each key stands: those at the top, and for each cache its own after its name.
+    // Line of each key: the keys at the top, and for each cache its name and then its keys.
     let mut globals: Vec<(&str, usize)> = Vec::new();
     let mut keys: Vec<Vec<(&str, usize)>> = Vec::new();
     while let Some(key) = words.next() {
@@ -136,7 +136,7 @@ pub fn parse(text: &str, name: &str) -> Result<Config> {
         let own = culprits.rev().find_map(|(cache, keys)| {
             let rest = error.message().strip_prefix(&format!("cache `{}`, key ", cache.name))?;
             let key = rest.split(':').next()?;
-            // Where it says nothing of the key, its name stands for it.
+            // If the cache does not set the key, report the line of the cache's name.
             let last = keys.iter().rev().find(|(known, _)| *known == key).or(keys.first());
             last.map(|(_, line)| *line)
         });
@@ -147,14 +147,14 @@ pub fn parse(text: &str, name: &str) -> Result<Config> {
     Ok(config)
 }
 
-/// One word and where it stands.
+/// A word and its line.
 #[derive(Clone, Copy, Debug)]
 struct Word<'t> {
     text: &'t str,
     line: usize,
 }
 
-/// The words of a text.
+/// Splits a text into words and counts lines.
 struct Words<'t> {
     rest: &'t str,
     line: usize,
@@ -196,7 +196,7 @@ impl<'t> Words<'t> {
         Error::usage(format!("{}: line {line}, key {key}: found `{text}`, allowed: {allowed}", self.name))
     }
 
-    /// The word after `key`.
+    /// The value that follows `key`.
     fn value(&mut self, key: Word<'_>) -> Result<Word<'t>> {
         self.next().ok_or_else(|| {
             let Word { text, line } = key;
@@ -243,7 +243,7 @@ impl<'t> Words<'t> {
         }
     }
 
-    /// What stands between the braces of a cache.
+    /// Parses the part between the braces of a cache.
     fn cache(&mut self, name: &str, keys: &mut Vec<(&'t str, usize)>) -> Result<CacheSpec> {
         let mut cache = CacheSpec::new(name, 0, 0);
         let (mut inclusive, mut exclusive) = (false, false);
@@ -363,8 +363,8 @@ fn policies() -> String {
     Policy::NAMES.map(|(name, _)| name).join(", ")
 }
 
-/// A size with an optional `K`, `M` or `G`, in either case, for powers of two: what drcachesim reads, and no more, so that
-/// a file that works here works there.
+/// Parses a size with an optional `K`, `M` or `G` (powers of two, either case). Accepts exactly what drcachesim does, so
+/// that a file that works here works there.
 fn size(text: &str) -> Option<u64> {
     let shift = match text.bytes().last()? {
         b'k' | b'K' => 10,
@@ -453,7 +453,7 @@ mod tests {
         );
     }
 
-    /// The message must name the file, this line and key, and say what was found and what is allowed.
+    /// Asserts that the message names the file, this line and key, what was found and what is allowed.
     fn told(text: &str, line: usize, key: &str, found: &str) {
         let error = parse(text, "c").unwrap_err();
         let message = error.message();

@@ -1,14 +1,14 @@
-//! Which records count: some are left out, some only warm the caches, and how many are simulated. SPEC: drmemtrace.md#simulators.
+//! The range of records that a simulation skips, warms up with, and counts. SPEC: drmemtrace.md#simulators.
 //!
-//! All are counted in records that are no markers, but for a warm-up in instructions. drcachesim lets the records to
-//! simulate run out during warm-up, too; here this many are simulated after it.
+//! Counts are in records other than markers, except for a warm-up in instructions. drcachesim counts the records to simulate
+//! from the start of the warm-up; here they are counted from its end.
 
 use crate::lane::Ref;
 use crate::place::processors;
 use quipu_model::Batch;
 use quipu_model::number::{counted, grouped};
 
-/// When statistics begin.
+/// Condition under which statistics begin.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub enum Warmup {
     /// At once.
@@ -16,16 +16,16 @@ pub enum Warmup {
     None,
     /// After this many records.
     Refs(u64),
-    /// At the instruction after this many others.
+    /// At the instruction that follows this many instructions.
     Instrs(u64),
-    /// When every last cache has filled this share of its places.
+    /// When every last-level cache has filled this share of its lines.
     Fraction(f64),
 }
 
-/// The part of the records that a simulation is about.
+/// The range of records to simulate.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Extent {
-    /// Records left out first.
+    /// Records to skip first.
     pub skip: u64,
     /// When statistics begin.
     pub warmup: Warmup,
@@ -34,23 +34,23 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// True if no record has to be counted.
+    /// Whether all records are simulated with statistics, so that none has to be counted.
     pub fn is_all(&self) -> bool {
         self.skip == 0 && self.take.is_none() && self.is_warm()
     }
 
-    /// True if statistics have begun.
+    /// Whether the warm-up is over or there is none.
     pub fn is_warm(&self) -> bool {
         matches!(self.warmup, Warmup::None | Warmup::Refs(0))
     }
 
-    /// True if no further record is simulated.
+    /// Whether no further record needs to be simulated.
     pub(crate) fn is_over(&self) -> bool {
         self.skip == 0 && self.is_warm() && self.take == Some(0)
     }
 
-    /// The first record of a batch after those that are left out at the start. `None` if all of it is left out, or nothing
-    /// after them means anything; then they are done.
+    /// Index of the first record of a batch after the skipped ones. `None` if the whole batch is skipped, or only records
+    /// without meaning follow them; they are counted as skipped then.
     pub(crate) fn leave_out(&mut self, batch: &Batch, refs: &[Ref]) -> Option<u32> {
         if self.skip == 0 {
             return Some(0);
@@ -71,7 +71,8 @@ impl Extent {
         None
     }
 
-    /// Why there are no statistics after `met` records, with what is `left` of this extent, in a sentence; `None` if there are.
+    /// A sentence that says why there are no statistics after `met` records, given what is `left` of this extent; `None` if
+    /// there are some.
     pub(crate) fn shortfall(
         self,
         left: Extent,
@@ -119,7 +120,7 @@ impl Extent {
         }
     }
 
-    /// How many of the next records, which are these, are alike.
+    /// Number of the next records, given as `of`, that are treated alike.
     pub(crate) fn stretch(&self, of: &[Ref]) -> Stretch {
         // At most this many records, this many instructions.
         let (refs, instrs, is_simulated) = match (self.skip, self.warmup, self.take) {
@@ -145,7 +146,7 @@ impl Extent {
         stretch
     }
 
-    /// What [`stretch`](Extent::stretch) said is done; true if statistics begin after it.
+    /// Advances by the records of a [`stretch`](Extent::stretch); returns whether statistics begin after them.
     pub(crate) fn advance(&mut self, done: &Stretch, is_filled: impl FnOnce(f64) -> bool) -> bool {
         let is_over = match (self.skip, &mut self.warmup, &mut self.take) {
             (1.., _, _) => {
@@ -175,20 +176,20 @@ impl Extent {
     }
 }
 
-/// Records that come next and are alike.
+/// A run of consecutive records that are treated alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stretch {
     pub(crate) records: u32,
-    /// How many of them are no markers, and how many are instructions; 0 where records are not counted.
+    /// Those of them that are not markers, and those that are instructions; 0 where records are not counted.
     pub(crate) refs: u64,
     pub(crate) instrs: u64,
     pub(crate) is_simulated: bool,
-    /// Whether more of the records asked for follow.
+    /// Whether the run ended before the records passed to `stretch` did.
     is_cut: bool,
 }
 
 impl Stretch {
-    /// All of this many records, where they are not counted.
+    /// A run of this many records, where records are not counted.
     pub(crate) fn whole(records: u32) -> Stretch {
         Stretch { records, is_simulated: true, ..Stretch::default() }
     }
@@ -198,7 +199,7 @@ impl Stretch {
 mod tests {
     use super::*;
 
-    /// Advances by one record; what it was, and whether statistics begin after it.
+    /// Advances by one record; returns whether it was simulated, and whether statistics begin after it.
     fn step(extent: &mut Extent, of: Ref) -> (bool, bool) {
         let stretch = extent.stretch(&[of]);
         assert_eq!(stretch.records, 1);
@@ -238,7 +239,7 @@ mod tests {
     fn a_warm_up_of_instructions_ends_ahead_of_the_next_one() {
         let mut extent = Extent { warmup: Warmup::Instrs(2), ..Extent::default() };
         let refs = [Ref::Yes, Ref::Instr, Ref::No, Ref::Instr, Ref::Yes, Ref::Yes, Ref::Instr];
-        // Nothing tells that no data follows, as long as no instruction comes.
+        // As long as no instruction follows, more data may belong to the last one.
         let stretch = extent.stretch(&refs[..6]);
         assert_eq!((stretch.records, stretch.instrs), (6, 2));
         assert!(!extent.advance(&stretch, |_| true) && !extent.is_warm());

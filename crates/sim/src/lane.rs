@@ -1,7 +1,7 @@
-//! A batch on its way through a core: which records come next, whether they count, and where their accesses lead.
+//! A core's progress through a batch: the next records, whether they count, and the addresses that their accesses use.
 //!
-//! A simulation takes a batch at once or, where cores run side by side, a record of each in turn. Either way the core's
-//! [`Lane`] says what comes next that is alike, so that both count, translate and run the same.
+//! A simulation takes a batch at once or, if cores run side by side, one record of each in turn. In both cases the core's
+//! [`Lane`] returns the next run of records that are treated alike, so that both ways count, translate and simulate alike.
 
 use crate::extent::{Extent, Stretch};
 use crate::machine::Rows;
@@ -10,36 +10,37 @@ use quipu_model::lens::{ThreadEvent, instr_flags};
 use quipu_model::{Batch, Columns, Result};
 use std::ops::Range;
 
-/// What records are besides accesses, where they are counted.
+/// Columns that are needed in addition to accesses if records are counted.
 pub(crate) const COUNTED: Columns = Columns::INSTRS.or(Columns::THREADS);
 
-/// What a record is, where records are counted.
+/// Class of a record, if records are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ref {
     /// A marker, which never counts.
     No,
-    /// Anything else but an instruction.
+    /// Any other record that is not a fetched instruction.
     Yes,
     /// An instruction that was fetched.
     Instr,
 }
 
-/// A batch on its way through a core. Kept between batches for its memory.
+/// A core's progress through a batch. Reused for all batches to keep its buffers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lane {
-    /// Which core.
+    /// Number of the core.
     pub(crate) core: usize,
-    /// The next of its accesses.
+    /// Row of its next access.
     row: usize,
-    /// Whether records are counted, and what they are.
+    /// Whether records are counted, and their classes.
     counts: bool,
     refs: Vec<Ref>,
-    /// Where accesses lead, if not where they say.
+    /// Physical addresses, if the accesses are translated.
     translated: Option<Translated>,
 }
 
 impl Lane {
-    /// Goes to the beginning of a batch. Whether its records are counted holds up to its end, whatever ends in between.
+    /// Starts a batch. Whether its records are counted is decided once for the whole batch, even if the count ends within
+    /// it.
     pub(crate) fn begin(&mut self, batch: &Batch, counts: bool, physical: &mut Option<Translator>) {
         (self.row, self.counts) = (0, counts);
         if counts {
@@ -55,17 +56,17 @@ impl Lane {
         self.counts
     }
 
-    /// What the records of the batch are, if they are counted.
+    /// Classes of the batch's records; empty if they are not counted.
     pub(crate) fn refs(&self) -> &[Ref] {
         if self.counts { &self.refs } else { &[] }
     }
 
-    /// How many records of the batch are no markers, if they are counted.
+    /// Number of records of the batch other than markers; 0 if they are not counted.
     pub(crate) fn n_refs(&self) -> u64 {
         self.refs().iter().filter(|of| **of != Ref::No).count() as u64
     }
 
-    /// What comes next of the records at `range` and is alike, with its rows of accesses; `range` begins after it then.
+    /// The next run of records in `range` that are treated alike, with its rows of accesses; advances `range` past it.
     pub(crate) fn next(
         &mut self,
         batch: &Batch,
@@ -83,14 +84,14 @@ impl Lane {
         let (end, first) = (range.start, self.row);
         let ahead = batch.accesses.at.get(first..).unwrap_or(&[]);
         self.row += match stretch.records {
-            // Of a record or two, looking at the next rows is faster than halving all that are left.
+            // For one or two records, a linear scan is faster than a binary search of all remaining rows.
             0..=2 => ahead.iter().take_while(|at| **at < end).count(),
             _ => ahead.partition_point(|at| *at < end),
         };
         Some((stretch, first..self.row))
     }
 
-    /// Accesses of the batch, at where they lead.
+    /// Accesses of the batch, at their translated addresses if there are any.
     pub(crate) fn accesses<'a>(&'a self, batch: &'a Batch, rows: Range<usize>) -> Rows<'a> {
         let accesses = &batch.accesses;
         let (addr, pc) = match &self.translated {
@@ -107,7 +108,7 @@ impl Lane {
     }
 }
 
-/// Notes which records of a batch are no markers.
+/// Classifies the records of a batch.
 fn note_refs(batch: &Batch, refs: &mut Vec<Ref>) {
     refs.clear();
     refs.resize(batch.span.records as usize, Ref::No);
@@ -127,8 +128,8 @@ fn note_refs(batch: &Batch, refs: &mut Vec<Ref>) {
     }
 }
 
-/// Calls `run` for every record of batches that ran side by side, each with its lane: the first record of each batch, then the
-/// second of each, and so on.
+/// Calls `run` for every record of batches that run side by side, each with its lane: the first record of each batch, then
+/// the second of each, and so on.
 pub(crate) fn in_step<L>(
     batches: &[&Batch],
     lanes: &mut [L],

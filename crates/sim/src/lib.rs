@@ -1,6 +1,6 @@
 //! Caches and TLBs as pure state machines over memory accesses, and the analyses that run them.
 //!
-//! A [`MachineSpec`] says what there is, a [`Machine`] takes accesses in and counts. Neither reads files nor knows traces:
+//! A [`MachineSpec`] describes a machine, a [`Machine`] takes accesses and counts. Neither reads files or depends on traces:
 //!
 //! ```
 //! use quipu_model::lens::AccessKind;
@@ -19,25 +19,25 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | `spec` | what a machine is made of, and whether it holds together |
+//! | `spec` | the description of a machine, and checks of its consistency |
 //! | `config` | drcachesim's configuration files |
-//! | `sets`, `rules`, `opt` | the lines of one cache; what each policy remembers; Belady's |
+//! | `sets`, `rules`, `opt` | the lines of one cache; the state of each policy; Belady's policy |
 //! | `machine` | requests on their way through caches; inclusion, coherence, flushes |
-//! | `machine/cache` | one cache of it, with what it writes down |
+//! | `machine/cache` | one of its caches, with its counts |
 //! | `machine/stream` | many requests at once, cache by cache |
-//! | `snoop`, `prefetch`, `seen` | parts of it: the filter, prefetchers, lines met before |
+//! | `snoop`, `prefetch`, `seen` | parts of it: the snoop filter, prefetchers, lines referenced before |
 //! | `physical` | physical addresses instead of virtual ones |
-//! | `place` | which core runs which thread |
-//! | `lane` | a batch on its way through a core, for one machine and for many at once |
-//! | `recording` | what a trace lacks of fetches, instructions and data |
-//! | `extent`, `resets` | records left out, warm-up, records simulated; where statistics begin anew |
+//! | `place` | assignment of threads to cores |
+//! | `lane` | progress through a batch, for one core or for several at once |
+//! | `recording` | fetches, instructions and data that a trace lacks |
+//! | `extent`, `resets` | skipped records, warm-up, simulated records; resets of statistics |
 //! | `simulate` | a machine as an analysis: batches in, a report out |
-//! | `report` | the results, for machines and people: `make` takes them from a machine, `document` shows them |
-//! | `fields` | which types and fields accesses and misses go to |
-//! | `options` | options that several tools have |
+//! | `report` | the results, as data and as text: `make` builds them from a machine, `document` prints them |
+//! | `fields` | accesses and misses by type and field |
+//! | `options` | options shared by several tools |
 //! | `sweep` | many caches at once; `machine/feed` makes their requests |
-//! | `cacheray` | the model of Cacheray's own simulator, with its faults |
-//! | `layout` | what another layout of a type would give |
+//! | `cacheray` | Cacheray's own simulator, reproduced with its faults |
+//! | `layout` | simulations of other layouts of a type |
 //! | `caches`, `tlbs`, `misses`, `sweep`, `fields/tool` | the tools |
 
 #![warn(missing_docs)]

@@ -1,11 +1,11 @@
-//! A machine at work: accesses go in, counts come out. SPEC: drmemtrace.md#simulators.
+//! A machine in operation: takes accesses, counts hits and misses. SPEC: drmemtrace.md#simulators.
 //!
-//! One [`Machine`] runs caches or TLBs alike: a TLB is a cache whose lines are pages, with the address space in their upper
-//! bits. There is no clock and no bandwidth; an access is done before the next begins.
+//! One [`Machine`] simulates caches or TLBs alike: a TLB is a cache whose lines are pages, with the address space in their
+//! upper bits. There is no clock and no bandwidth; an access completes before the next begins.
 //!
-//! There are two ways in. [`Machine::access`] takes one access and leads each of its lines up the parents, as far as it has to
-//! go; this is what everything means. [`Machine::run`] takes many at once and does the same; where no cache takes lines
-//! away from another, `stream` runs them through one cache after the other.
+//! There are two entry points. [`Machine::access`] takes one access and sends each of its lines up the parents as far as
+//! needed; it defines the behaviour. [`Machine::run`] takes many accesses at once with the same result. If no cache can take
+//! lines away from another, it uses `stream`, which sends the accesses through one cache after the other.
 
 use crate::prefetch::MAX_WANTED;
 use crate::snoop::{CoherenceStats, Filter};
@@ -24,58 +24,60 @@ use cache::{Cache, Ledger, Request, Taken};
 pub use stream::Rows;
 use stream::Streams;
 
-/// What a request is for.
+/// Purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Purpose {
-    /// An instruction is fetched.
+    /// An instruction fetch.
     Fetch,
-    /// Data is read.
+    /// A data read.
     Read,
-    /// Data is written.
+    /// A data write.
     Write,
-    /// The program prefetches.
+    /// A prefetch by the program.
     Prefetch,
-    /// A cache prefetches.
+    /// A prefetch by a cache.
     OwnPrefetch,
 }
 
 impl Purpose {
-    /// Prefetches are counted apart.
+    /// Index into counts: prefetches are counted separately.
     const fn class(self) -> usize {
         self.is_prefetch() as usize
     }
 
-    /// True for prefetches of both sorts.
+    /// Whether this is a prefetch, by the program or by a cache.
     pub const fn is_prefetch(self) -> bool {
         matches!(self, Purpose::Prefetch | Purpose::OwnPrefetch)
     }
 }
 
-/// What one cache has counted since the last reset.
+/// Counts of one cache since the last reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Accesses found.
+    /// Accesses that hit.
     pub hits: u64,
-    /// Accesses not found.
+    /// Accesses that missed.
     pub misses: u64,
-    /// Prefetches found.
+    /// Prefetches that hit.
     pub prefetch_hits: u64,
-    /// Prefetches not found.
+    /// Prefetches that missed.
     pub prefetch_misses: u64,
-    /// Misses, also of prefetches, of lines that never missed here before (not since the last reset, but ever).
+    /// Misses, including those of prefetches, of lines that never missed in this cache before. The history is kept across
+    /// resets.
     pub compulsory: u64,
-    /// Lines taken away because an inclusive parent lost them.
+    /// Lines invalidated because an inclusive parent evicted them.
     pub parent_invalidations: u64,
-    /// Lines taken away by another core's write.
+    /// Lines invalidated by a write of another core.
     pub write_invalidations: u64,
-    /// Lines taken away because they went down to a child.
+    /// Lines that an exclusive cache handed down to a child.
     pub exclusive_invalidations: u64,
-    /// Flushes that came by.
+    /// Flushes that reached the cache.
     pub flushes: u64,
-    /// Found in a cache nearer to a core.
+    /// Accesses and prefetches that hit in a cache nearer to a core.
     pub child_hits: u64,
-    /// Misses by cause, if asked for: of lines never met before; that a cache of one set would have, too; that it would not.
+    /// Misses by cause, if requested: compulsory, capacity (a fully associative cache would miss too), conflict (it would
+    /// hit).
     pub causes: [u64; 3],
 }
 
@@ -86,57 +88,57 @@ impl Counts {
     }
 }
 
-/// One miss, as the log has it.
+/// One miss in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Miss {
-    /// The cache, by position in [`MachineSpec::caches`].
+    /// The cache, as an index into [`MachineSpec::caches`].
     pub cache: u32,
-    /// What for.
+    /// Purpose of the request.
     pub purpose: Purpose,
-    /// First byte wanted in the line.
+    /// First byte requested from the line.
     pub addr: u64,
-    /// Bytes wanted from there on, those of further lines included; 0 for what a cache wants itself.
+    /// Bytes requested from there on, including those in further lines; 0 for requests by a cache itself.
     pub size: u32,
-    /// The instruction that wanted it; 0 if unknown.
+    /// Address of the instruction; 0 if unknown.
     pub pc: u64,
-    /// The access, by its row among those of the last [`Machine::run`].
+    /// Row of the access among those of the last [`Machine::run`].
     pub row: u32,
 }
 
-/// What to keep besides counts.
+/// Statistics to collect in addition to counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Watch {
-    /// Whether misses are divided by cause, which costs a second cache for each.
+    /// Whether to classify misses by cause, which costs a second cache for each cache.
     pub causes: bool,
-    /// Whether misses of first and last caches are logged, for [`Machine::take_misses`].
+    /// Whether to log misses of first and last caches, for [`Machine::take_misses`].
     pub log: bool,
-    /// Whether those of caches between are logged as well.
+    /// Whether to log those of the caches between, too.
     pub all: bool,
 }
 
-/// A machine at work.
+/// A machine in operation.
 #[derive(Clone, Debug)]
 pub struct Machine {
     caches: Vec<Cache>,
     first: Vec<[usize; 2]>,
     shift: u32,
-    /// Of line numbers that count; the rest is the address space.
+    /// Mask of the address bits in a line number; the rest is the address space.
     line_mask: u64,
     filter: Option<Filter>,
     snooped: Vec<usize>,
     lose: Vec<usize>,
     misses: Vec<Miss>,
-    /// Upper bits of every line: the address space.
+    /// The current address space, in the upper bits of every line number.
     space: u64,
-    /// Accesses taken in many at once; `None` where what one cache loses matters to another.
+    /// State of [`Machine::run`] for many accesses at once; `None` if evictions of one cache affect another.
     streams: Option<Streams>,
 }
 
 impl Machine {
-    /// An empty machine.
+    /// Creates a machine with empty caches.
     ///
     /// # Errors
-    /// `Usage` if the description does not hold together.
+    /// `Usage` if the description is inconsistent.
     pub fn new(spec: &MachineSpec, watch: Watch) -> Result<Machine> {
         let layout = spec.layout()?;
         let caches: Vec<Cache> =
@@ -157,28 +159,28 @@ impl Machine {
         })
     }
 
-    /// How many cores there are.
+    /// Number of cores.
     pub fn n_cores(&self) -> usize {
         self.first.len()
     }
 
-    /// log2 of the bytes in a line.
+    /// log2 of the line size in bytes.
     pub fn shift(&self) -> u32 {
         self.shift
     }
 
-    /// The first instruction and data cache of a core.
+    /// The first instruction cache and the first data cache of a core.
     pub fn first_caches(&self, core: usize) -> [usize; 2] {
         self.first[core]
     }
 
-    /// Accesses from here on are of this address space, whose number must fit the bits that line numbers leave free:
-    /// [`Machine::shift`] of them, all ones excluded.
+    /// Sets the address space of all further accesses. Its number must fit into the bits that line numbers leave free:
+    /// [`Machine::shift`] of them, and not all ones.
     pub fn set_space(&mut self, space: u64) {
         self.space = space << (64 - self.shift);
     }
 
-    /// Runs one access of a core, flushes included.
+    /// Simulates one access of a core; flushes are included.
     #[inline]
     pub fn access(&mut self, core: usize, kind: AccessKind, addr: u64, size: u32, pc: u64) {
         let [instr, data] = self.first[core];
@@ -193,7 +195,7 @@ impl Machine {
         }
     }
 
-    /// Asks a cache for `size` bytes from `addr` on: line by line, as far as they go.
+    /// Requests `size` bytes from `addr` on from a cache, line by line.
     #[inline]
     pub fn request(&mut self, cache: usize, addr: u64, size: u32, purpose: Purpose, pc: u64) {
         let first = addr >> self.shift;
@@ -209,7 +211,7 @@ impl Machine {
     }
 
     fn request_lines(&mut self, cache: usize, first: u64, last: u64, mut request: Request) {
-        // No byte at the start of a line is nothing; nor is there anything after the end of all addresses.
+        // An empty access at the start of a line touches nothing, and nothing lies after the last address.
         if last < first || (request.size == 0 && first != last) {
             return;
         }
@@ -251,7 +253,7 @@ impl Machine {
         }
     }
 
-    /// An exclusive cache hands its copy down, or lets the request pass.
+    /// An exclusive cache hands its copy down, or passes the request on.
     fn request_from_victims(&mut self, at: usize, line: u64, request: Request) {
         let is_write = request.purpose == Purpose::Write;
         let cache = &mut self.caches[at];
@@ -288,7 +290,7 @@ impl Machine {
         }
     }
 
-    /// A write to a line that a coherent cache holds: others lose theirs.
+    /// Propagates a write to a line that a coherent cache holds: other caches lose their copies.
     fn write_up(&mut self, mut at: usize, line: u64) {
         loop {
             if let Some(id) = self.caches[at].snoop_id {
@@ -315,7 +317,7 @@ impl Machine {
         self.lose = lose;
     }
 
-    /// Takes a line away from a cache and all below it.
+    /// Invalidates a line in a cache and in all caches below it.
     fn invalidate(&mut self, at: usize, line: u64, why: Taken) {
         self.caches[at].take_away(line, why);
         for i in 0..self.caches[at].children.len() {
@@ -323,7 +325,7 @@ impl Machine {
         }
     }
 
-    /// A cache has lost a line to a new one.
+    /// Handles the eviction of a line from a cache.
     fn lost(&mut self, at: usize, victim: u64) {
         if self.caches[at].is_inclusive {
             for i in 0..self.caches[at].children.len() {
@@ -353,7 +355,7 @@ impl Machine {
         }
     }
 
-    /// A cache hears that its child `from` has lost a line. SPEC: drmemtrace.md#simulators.
+    /// Notifies a cache that its child `from` has evicted a line. SPEC: drmemtrace.md#simulators.
     fn take_victim(&mut self, at: usize, line: u64, from: usize) {
         let cache = &self.caches[at];
         if cache.store.contains(line)
@@ -382,13 +384,13 @@ impl Machine {
         }
     }
 
-    /// True if a cache or one below it holds the line.
+    /// Whether a cache, or one below it, holds the line.
     fn holds(&self, at: usize, line: u64) -> bool {
         let cache = &self.caches[at];
         cache.store.contains(line) || cache.children.iter().any(|child| self.holds(*child, line))
     }
 
-    /// Flushes `size` bytes from `addr` on out of a cache and all its parents.
+    /// Flushes `size` bytes from `addr` on from a cache and all its parents.
     pub fn flush(&mut self, cache: usize, addr: u64, size: u32) {
         let first = addr >> self.shift;
         let last = addr.wrapping_add(u64::from(size)).wrapping_sub(1) >> self.shift;
@@ -404,7 +406,7 @@ impl Machine {
         }
     }
 
-    /// Empties all caches, which forget what they ever met. Nothing is counted.
+    /// Empties all caches and forgets the lines referenced before. Counts stay unchanged.
     pub fn empty(&mut self) {
         self.caches.iter_mut().for_each(Cache::empty);
         if let Some(filter) = &mut self.filter {
@@ -414,7 +416,7 @@ impl Machine {
         }
     }
 
-    /// What a cache has counted since the last reset.
+    /// Counts of a cache since the last reset.
     pub fn counts(&self, cache: usize) -> Counts {
         let of = &self.caches[cache];
         let child_hits = of.children.iter().map(|child| {
@@ -424,22 +426,22 @@ impl Machine {
         Counts { child_hits: child_hits.sum(), ..of.counts() }
     }
 
-    /// Demand hits and misses of a cache, cheap enough for each batch.
+    /// Demand hits and misses of a cache; cheap enough to call for each batch.
     pub fn hits_and_misses(&self, cache: usize) -> (u64, u64) {
         (self.caches[cache].ledger.hits[0], self.caches[cache].ledger.misses[0])
     }
 
-    /// True if a cache takes part in coherence.
+    /// Whether a cache takes part in coherence.
     pub fn is_coherent(&self, cache: usize) -> bool {
         self.caches[cache].is_coherent
     }
 
-    /// What coherence cost; `None` without coherence.
+    /// Cost of coherence; `None` without coherence.
     pub fn coherence(&self) -> Option<CoherenceStats> {
         self.filter.as_ref().map(|filter| filter.stats)
     }
 
-    /// Sets all counts to zero; lines stay.
+    /// Resets all counts; lines stay.
     pub fn reset_counts(&mut self) {
         self.caches.iter_mut().for_each(Cache::reset_counts);
         if let Some(filter) = &mut self.filter {
@@ -448,26 +450,26 @@ impl Machine {
         self.misses.clear();
     }
 
-    /// True if every last cache has filled this share of its places (places filled again count each time that they were
-    /// empty).
+    /// Whether every last-level cache has filled this share of its lines. A line that was invalidated and filled again
+    /// counts each time.
     pub fn is_filled(&self, share: f64) -> bool {
         let last = self.caches.iter().filter(|cache| cache.parent.is_none());
         last.into_iter().all(|cache| cache.ledger.loaded as f64 >= share * cache.capacity as f64)
     }
 
-    /// The share of the places that are filled, in the last cache that has the smallest one.
+    /// Smallest share of filled lines among the last-level caches.
     pub fn filled(&self) -> f64 {
         let last = self.caches.iter().filter(|cache| cache.parent.is_none());
         let share = |cache: &Cache| cache.ledger.loaded as f64 / cache.capacity.max(1) as f64;
         last.map(share).fold(1.0, f64::min)
     }
 
-    /// The misses logged since the last call, in order.
+    /// Drains the misses logged since the last call, in order.
     pub fn take_misses(&mut self) -> std::vec::Drain<'_, Miss> {
         self.misses.drain(..)
     }
 
-    /// The lines that a cache holds, in no order.
+    /// The lines that a cache holds, in no particular order.
     pub fn lines(&self, cache: usize) -> Vec<u64> {
         self.caches[cache].store.lines()
     }

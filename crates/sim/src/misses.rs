@@ -11,7 +11,7 @@
 //!
 //! * **Needs** `accesses`, `accesses.pc`; uses `accesses.fetch`, without which instructions take no room in the last cache.
 
-/// The options of the machine and of what of the trace it runs, after some and before others.
+/// Options of the machine and of the part of the trace to simulate, between the options `$before` and `$after`.
 macro_rules! machine_options {
     ([$($before:ident),*] [$($after:ident),*]) => {
         &[
@@ -72,7 +72,7 @@ const CONFIDENCE: OptionSpec = option(
     "",
 );
 
-/// What is known of the tool without a trace.
+/// Static description of the tool.
 pub static INFO: ToolInfo = ToolInfo {
     name: "misses",
     summary: "which loads miss the last cache at a steady distance",
@@ -111,10 +111,10 @@ impl Tool for MissTool {
     }
 }
 
-/// The settings that options ask for.
+/// Builds settings from options.
 ///
 /// # Errors
-/// `Usage` for a value that makes no sense.
+/// `Usage` for an invalid value.
 pub fn settings(options: &Options) -> Result<Setup> {
     let strides = Limits {
         count: options.count(&COUNT),
@@ -124,14 +124,14 @@ pub fn settings(options: &Options) -> Result<Setup> {
     Ok(Setup { strides: Some(strides), ..caches::settings(options, None)? })
 }
 
-/// From where on a load is listed.
+/// Conditions for listing a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// This many misses are always enough.
+    /// A load with this many misses is always listed.
     pub count: u64,
-    /// This share of all misses is enough.
+    /// A load with this share of all misses is listed, too.
     pub share: f64,
-    /// Share of a load's misses that must have one distance.
+    /// Share of a load's misses that must have the same distance.
     pub confidence: f64,
 }
 
@@ -156,7 +156,7 @@ result! {
     }
 }
 
-/// Distances between the misses of each load.
+/// Counts the distances between the misses of each load.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Strides {
     total: u64,
@@ -171,12 +171,12 @@ struct Load {
 }
 
 impl Strides {
-    /// The load at `pc` has missed this line.
+    /// Records that the load at `pc` missed this line.
     pub(crate) fn add(&mut self, pc: u64, line: u64) {
         self.total += 1;
         let load = self.loads.entry(pc).or_default();
         if load.misses > 0 {
-            let stride = line.wrapping_sub(load.last) as i64; // A distance, whichever way it goes.
+            let stride = line.wrapping_sub(load.last) as i64; // The distance may be negative.
             if stride != 0 {
                 *load.strides.entry(stride).or_default() += 1;
             }
@@ -185,13 +185,13 @@ impl Strides {
         load.last = line;
     }
 
-    /// The loads beyond the limits.
+    /// The loads that meet the limits.
     pub(crate) fn report(self, limits: Limits, line_bytes: u64) -> Misses {
         // QUIRK: as in DynamoRIO's miss_analyzer, both shares of counts are rounded down.
         let threshold = limits.count.min((limits.share * self.total as f64) as u64);
         let mut hints = Vec::new();
         for (pc, load) in self.loads {
-            // Of distances met equally often, the nearest, and of these the one upwards.
+            // Among equally frequent distances, the nearest; of two equally near ones, the positive.
             let best = load
                 .strides
                 .iter()
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn a_share_of_misses_is_rounded_down() {
         let mut strides = Strides::default();
-        // Three of five misses at one distance; 0.75 of five is 3.75.
+        // Three of five misses have the same distance; 0.75 of five is 3.75, rounded down.
         for line in [10, 11, 12, 13, 99] {
             strides.add(0x10, line);
         }

@@ -1,4 +1,4 @@
-//! Caches of other simulators, with their faults: each with a configuration of its own and an analysis that runs it.
+//! Caches of other simulators, reproduced with their faults. Each has its own configuration, and an analysis that runs it.
 
 use crate::cacheray;
 use quipu_model::{DynPass, Result, ToolInfo};
@@ -6,17 +6,17 @@ use quipu_model::{DynPass, Result, ToolInfo};
 /// The caches of another simulator.
 #[derive(Debug)]
 pub struct OtherModel {
-    /// The name on command lines.
+    /// Name on command lines.
     pub name: &'static str,
-    /// Whose they are, for people.
+    /// Name of the simulator, for people.
     pub of: &'static str,
-    /// What is known of the analysis that runs them.
+    /// Static description of the analysis.
     pub info: &'static ToolInfo,
-    /// That analysis, for the text of a configuration.
+    /// Builds the analysis from the text of a configuration.
     pub pass: fn(&str) -> Result<Box<dyn DynPass>>,
 }
 
-/// All of them.
+/// All other models.
 pub static OTHER_MODELS: &[OtherModel] = &[OtherModel {
     name: "cacheray",
     of: "Cacheray's simulator",

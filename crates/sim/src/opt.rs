@@ -1,34 +1,34 @@
-//! Belady's policy: the line that is used again last, or never, is evicted. No policy that has to bring in what it misses has
-//! fewer misses, so it bounds all others.
+//! Belady's policy: evicts the line whose next use is farthest in the future. No policy that must fill every miss has fewer
+//! misses, so it is a lower bound for all others.
 //!
-//! It looks into the future; but which accesses are hits can be told when they come, without looking ahead. Count the
-//! accesses to one set. A line that is used at `a` and again at `b` is a hit at `b` if it was kept over the accesses between,
-//! and at each of these one way goes to the line accessed there. So of `w` ways, `w - 1` keep lines over stretches of time,
-//! and Belady's choice keeps a stretch unless that many others, all ending earlier, are in its way at some moment. That is the
-//! greedy way to give stretches to `w - 1` keepers: in the order of their ends, each to the keeper who has become free last among
-//! those that are free when it begins. A keeper is known by the end of its last stretch alone.
+//! The policy looks into the future, but hits can be recognised when they happen. Count the accesses to one set. A line that
+//! is used at `a` and again at `b` is a hit at `b` if it was kept over the accesses in between, and each of these needs one
+//! way for the line accessed. So of `w` ways, `w - 1` keep lines over stretches of time, and Belady's choice keeps a stretch
+//! unless `w - 1` others that all end earlier overlap it at some moment. This equals the greedy assignment of stretches to
+//! `w - 1` keepers: in the order of their ends, each goes to the keeper that became free last among those that are free at
+//! its beginning. The end of its last stretch is all that has to be stored of a keeper.
 //!
-//! So there is one pass, and memory is that of the distinct lines and of the ways, not of the trace. What cannot be told at once
-//! is which line a miss drives out: that is decided by the future. Hence caches whose losses matter to others
-//! (inclusive, exclusive, coherent) cannot have this policy; `spec` sees to it.
+//! So a single pass is enough, and memory grows with the distinct lines and the ways, not with the trace. The line that a
+//! miss evicts remains unknown, because it depends on the future. Therefore caches whose evictions affect others (inclusive,
+//! exclusive, coherent) cannot use this policy; `spec` checks that.
 
 use crate::sets::{Lines, Slot};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-/// What stands for any line that was evicted, where it does not matter which.
+/// Stands for any evicted line, where it does not matter which.
 const SOME_LINE: u64 = 0;
 
-/// One cache under Belady's policy.
+/// A cache under Belady's policy.
 #[derive(Clone, Debug)]
 pub(crate) struct Opt {
-    /// When each line was last used, in accesses to its set, counted from 1.
+    /// Last use of each line, as a count of accesses to its set from 1.
     last: HashMap<u64, u64, FxBuildHasher>,
-    /// For each set, how many accesses there were.
+    /// Number of accesses to each set.
     times: Box<[u64]>,
-    /// For each set, when each of its keepers became free, the last one first.
+    /// Time at which each keeper of each set became free, latest first.
     keepers: Box<[u64]>,
-    /// For each set, how many places have ever had a line.
+    /// Number of ways of each set that have ever held a line.
     filled: Box<[u32]>,
     ways: usize,
     mask: u64,
@@ -50,7 +50,7 @@ impl Opt {
         (line & self.mask) as usize // Below the number of sets.
     }
 
-    /// Whether a line used at `then` is still there at `now`; if so, a keeper has held it until now.
+    /// Whether a line used at `then` is still held at `now`; if so, assigns a keeper to it for that stretch.
     fn keep(&mut self, set: usize, then: u64, now: u64) -> bool {
         if then + 1 == now {
             return true;
@@ -67,7 +67,7 @@ impl Opt {
         true
     }
 
-    /// True if the line would be a hit now.
+    /// Whether an access to the line would hit now.
     pub(crate) fn contains(&self, line: u64) -> bool {
         let Some(then) = self.last.get(&line) else { return false };
         let (set, n_keepers) = (self.index(line), self.ways - 1);
@@ -75,14 +75,14 @@ impl Opt {
         *then == self.times[set] || keepers.iter().any(|free| *free <= then + 1)
     }
 
-    /// Takes the line out; true if it would have been a hit.
+    /// Removes the line; returns whether it would have hit.
     pub(crate) fn remove(&mut self, line: u64) -> bool {
         let was_there = self.contains(line);
         self.last.remove(&line);
         was_there
     }
 
-    /// Every line that would be a hit.
+    /// All lines that would hit.
     pub(crate) fn lines(&self) -> Vec<u64> {
         self.last.keys().copied().filter(|line| self.contains(*line)).collect()
     }
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Belady's policy by looking ahead: of the lines held, the one whose next use is farthest is evicted.
+    /// Belady's policy with look-ahead: evicts the line whose next use is farthest away.
     fn plain(lines: &[u64], sets: u64, ways: usize) -> Vec<bool> {
         let mut held: Vec<Vec<u64>> = vec![Vec::new(); sets as usize];
         let next_use = |line: u64, from: usize| lines[from..].iter().position(|next| *next == line);

@@ -1,4 +1,4 @@
-//! Options that several tools of this crate have, and what their values mean.
+//! Options shared by several tools of this crate, and their interpretation.
 
 use crate::extent::{Extent, Warmup};
 use crate::place::Placing;
@@ -10,10 +10,10 @@ const CACHES: &str = "Caches";
 const MACHINE: &str = "Machine";
 const PART: &str = "Which part";
 const TYPING: &str = "Types";
-/// What no fraction of a warm-up goes with.
+/// Options that cannot be combined with `warmup-fraction`.
 const REFS: &[&str] = &["warmup-refs"];
 
-/// An option, under its heading.
+/// An option with its heading.
 pub(crate) const fn option(
     name: &'static str,
     kind: Kind,
@@ -52,7 +52,7 @@ pub(crate) const PREFETCHER: OptionSpec = option(
 );
 pub(crate) const COHERENCE: OptionSpec =
     OptionSpec::flag("coherence", "a write takes the line away from other cores' caches").group(CACHES);
-/// The file that the misses of the last cache go to; only where something writes it.
+/// File for the misses of the last cache; only for commands that write it.
 pub const MISS_FILE: OptionSpec = option(
     "miss-file",
     Kind::Path,
@@ -94,7 +94,7 @@ pub(crate) const CAUSES: OptionSpec =
 pub(crate) const TOP: OptionSpec =
     option("top", Kind::Count, "10", "how many instructions to list that miss most", "");
 
-/// The program that says types and variables.
+/// The program whose debug information describes types and variables.
 pub const BINARY: OptionSpec = option(
     "binary",
     Kind::Path,
@@ -117,18 +117,18 @@ pub(crate) const CONFIG: OptionSpec = option(
     "a configuration file of drmemtrace's simulator; it says all of the caches",
     "",
 );
-/// Where the program was loaded.
+/// Load address of the program.
 pub const BASE: OptionSpec =
     option("base", Kind::Count, "0", "where the program was loaded, if not where its file says", TYPING)
         .value("ADDR")
         .needs("binary");
 
-/// How threads come to cores.
+/// How threads are assigned to cores.
 pub(crate) fn placing(is_by_processor: bool) -> Placing {
     if is_by_processor { Placing::Processors } else { Placing::Fewest }
 }
 
-/// Which records count.
+/// The range of records that counts.
 pub(crate) fn extent(options: &Options) -> Result<Extent> {
     Ok(Extent {
         skip: options.count(&SKIP_REFS),
@@ -137,7 +137,7 @@ pub(crate) fn extent(options: &Options) -> Result<Extent> {
     })
 }
 
-/// A warm-up of this many records, or up to this share.
+/// A warm-up of this many records, or up to this share of filled lines.
 pub(crate) fn warmup(refs: u64, fraction: f64) -> Result<Warmup> {
     match (refs, fraction > 0.0) {
         (0, false) => Ok(Warmup::None),
@@ -157,17 +157,17 @@ pub(crate) fn prefetcher(options: &Options) -> Prefetch {
     Prefetch::named(options.word(&PREFETCHER)).unwrap_or(Prefetch::NextLine)
 }
 
-/// The options for a trace: a machine for one that is arranged by core has as many cores, unless they say how many.
+/// Adapts options to a trace: if it is arranged by core, the machine has as many cores, unless the options set a number.
 pub fn fit_cores(options: &Options, trace: &dyn Trace) -> Options {
     let mut options = options.clone();
     if is_by_core(trace) && !options.has(&CORES) {
-        // A number is one.
+        // A number is always valid.
         let _ = options.put(&CORES, &trace.shards().len().to_string());
     }
     options
 }
 
-/// What is wrong with a machine, told by the options that describe it.
+/// Rewrites an error about a machine in terms of the options that describe it.
 pub(crate) fn in_options(error: &Error) -> Error {
     const NAMES: [(&str, &str); 8] = [
         ("cache `L1I0`, key size", "option `l1i-size`"),
@@ -186,10 +186,11 @@ pub(crate) fn in_options(error: &Error) -> Error {
     Error::new(error.kind(), told.unwrap_or_else(|| message.to_owned()))
 }
 
-/// How the threads of `trace` come to cores, where `wanted` is asked for: in a trace of cores, each is a core of the machine.
+/// How threads of `trace` are assigned to cores if the options request `wanted`: in a trace of cores, each is a core of the
+/// machine.
 ///
 /// # Errors
-/// `Unsupported` if processors that the trace names are to arrange a trace that is arranged by core.
+/// `Unsupported` if threads of a trace that is arranged by core should be placed by processor.
 pub(crate) fn placed(wanted: Placing, trace: &dyn Trace) -> Result<Placing> {
     match (is_by_core(trace), wanted) {
         (false, wanted) => Ok(wanted),
@@ -201,7 +202,7 @@ pub(crate) fn placed(wanted: Placing, trace: &dyn Trace) -> Result<Placing> {
     }
 }
 
-/// True if each shard of a trace is a core.
+/// Whether each shard of a trace is a core.
 pub(crate) fn is_by_core(trace: &dyn Trace) -> bool {
     let shards = trace.shards();
     !shards.is_empty() && shards.iter().all(|shard| shard.kind == ShardKind::Core)

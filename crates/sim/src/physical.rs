@@ -1,8 +1,9 @@
-//! Physical addresses instead of virtual ones, page by page. SPEC: drmemtrace.md#simulators.
+//! Translates virtual addresses to physical ones, page by page. SPEC: drmemtrace.md#simulators.
 //!
-//! A trace tells the physical address of a page when the page is first used, in a pair of marks, or says that it has none; a
-//! file may tell pages beforehand. The marks are known by their names, which each format chooses: those that have
-//! physical addresses use these. A page whose physical address is unknown keeps the lower 28 bits of its virtual address.
+//! A trace gives the physical address of a page when the page is first used, in a pair of marks, or says that there is none;
+//! a file may list pages in advance. The marks are recognised by their names, which each format chooses: formats with
+//! physical addresses use these. If the physical address of a page is unknown, its addresses keep the lower 28 bits of the
+//! virtual address.
 
 use hashbrown::HashMap;
 use quipu_model::number::{counted, grouped};
@@ -10,10 +11,10 @@ use quipu_model::result;
 use quipu_model::{Batch, Columns, Error, Result, Trace};
 use rustc_hash::FxBuildHasher;
 
-/// What is left of a virtual address without a translation.
+/// Bits of a virtual address that are kept without a translation.
 const UNTRANSLATED: u64 = (1 << 28) - 1;
 
-/// Kinds of marks that are looked at for their names.
+/// Number of mark kinds whose names are searched.
 const MAX_KINDS: u32 = 128;
 
 result! {
@@ -29,7 +30,7 @@ result! {
 }
 
 impl Translation {
-    /// What was not told, in a sentence.
+    /// A sentence about missing translations; `None` if there were none.
     pub(crate) fn shortfall(self) -> Option<String> {
         let Translation { accesses, untranslated, .. } = self;
         (untranslated > 0).then(|| {
@@ -42,24 +43,25 @@ impl Translation {
     }
 }
 
-/// Turns the addresses of batches into physical ones.
+/// Translates the addresses of batches to physical ones.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Translator {
     shift: u32,
-    /// The marks: a physical address, the virtual one that goes with it, a virtual one without translation.
+    /// Kinds of the marks: a physical address, the virtual address that belongs to it, a virtual address without
+    /// translation.
     kinds: Option<[u32; 3]>,
-    /// Pages that a file has told; the same for all processes.
+    /// Pages listed in a file; they hold for all processes.
     told: HashMap<u64, u64, FxBuildHasher>,
     pages: HashMap<(u64, u64), u64, FxBuildHasher>,
     pending: Option<u64>,
-    /// Accesses, and those of them to pages of unknown physical address.
+    /// Number of accesses, and of those to pages with unknown physical address.
     n: u64,
     untranslated: u64,
-    /// Whether any page was told.
+    /// Whether any translation is known.
     is_told: bool,
 }
 
-/// The accesses of a batch where they lead: row by row, their addresses and those of their instructions.
+/// Translated addresses of a batch, row by row: those of accesses and of their instructions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Translated {
     pub(crate) addr: Vec<u64>,
@@ -67,10 +69,10 @@ pub(crate) struct Translated {
 }
 
 impl Translator {
-    /// A translator for this trace, with what a file says of pages.
+    /// Creates a translator for a trace, with the pages of a file.
     ///
     /// # Errors
-    /// `Missing` if neither the trace nor a file has physical addresses.
+    /// `Missing` if neither the trace nor the file has physical addresses.
     pub fn new(trace: &dyn Trace, file: Option<&Pages>) -> Result<Translator> {
         let names = ["physical_address", "virtual_address", "physical_address_not_available"];
         let find = |name: &str| (0..MAX_KINDS).find(|kind| trace.mark_name(*kind) == name);
@@ -99,17 +101,17 @@ impl Translator {
         })
     }
 
-    /// The columns that addresses are translated by, with the reason, if the trace says it.
+    /// Columns needed for the translation, with the reason, if the trace carries it.
     pub(crate) fn needs(&self) -> Option<(Columns, &'static str)> {
         self.kinds.is_some().then_some((Columns::MARKS, "translates addresses"))
     }
 
-    /// What became of the addresses so far.
+    /// Counts of translated and untranslated accesses so far.
     pub fn translation(&self) -> Translation {
         Translation { is_told: self.is_told, accesses: self.n, untranslated: self.untranslated }
     }
 
-    /// Translates all accesses of a batch.
+    /// Translates the addresses of all accesses of a batch.
     pub(crate) fn translate(&mut self, batch: &Batch, out: &mut Translated) {
         out.addr.clear();
         out.pc.clear();
@@ -149,7 +151,7 @@ impl Translator {
         }
     }
 
-    /// The physical address, and whether anybody told its page.
+    /// The physical address, and whether its page is known.
     fn physical(&self, process: u64, addr: u64) -> (u64, bool) {
         let page = addr >> self.shift;
         let told = self.pages.get(&(process, page)).or_else(|| self.told.get(&page));
@@ -160,7 +162,7 @@ impl Translator {
     }
 }
 
-/// What a file says of pages.
+/// Pages listed in a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pages {
     page_bytes: u64,
@@ -169,12 +171,12 @@ pub struct Pages {
 
 impl Pages {
     /// Reads the text form of a list of pages: `page_size: N` and, for each page, `virtual_address: V` followed by
-    /// `physical_address: P`, each on a line of its own, in any nesting of braces; a page without a virtual address is the
-    /// one at 0. What begins with `#` is a remark. SPEC: drmemtrace.md#auxiliary-files.
+    /// `physical_address: P`, each on its own line, in any nesting of braces. A page without a virtual address is the one at
+    /// 0. Text after `#` is a comment. SPEC: drmemtrace.md#auxiliary-files.
     ///
     /// # Errors
-    /// `Usage` with the line, what was found and what is allowed: for a number that is none, two keys on one line, a page or
-    /// an address that is given twice, a size that changes; and for a text without any page.
+    /// `Usage` with the line, the value found and the values allowed: for an invalid number, two keys on one line, a page or
+    /// address that occurs twice, and a size that changes; and for a text without pages.
     pub fn parse(text: &str, name: &str) -> Result<Pages> {
         let mut lines = Lines::default();
         for (i, line) in text.lines().enumerate() {
@@ -208,28 +210,28 @@ impl Pages {
     }
 }
 
-/// One page that a file tells, with the line that does.
+/// One page of a file, with its line.
 struct Pair {
     of: u64,
     physical: u64,
     line: usize,
 }
 
-/// Keys that hold for all pages, in the order of [`Lines::sizes`].
+/// Keys that apply to all pages, in the order of [`Lines::sizes`].
 const SIZES: [&str; 3] = ["page_size", "page_count", "bytes_mapped"];
 
-/// What the lines of a file have said so far.
+/// State of the parser.
 #[derive(Default)]
 struct Lines {
-    /// Each of [`SIZES`], with its line.
+    /// Value and line of each of [`SIZES`].
     sizes: [Option<(u64, usize)>; 3],
-    /// A virtual address that waits for its physical one, with its line.
+    /// A virtual address that still needs its physical one, with its line.
     pending: Option<(u64, usize)>,
     pairs: Vec<Pair>,
 }
 
 impl Lines {
-    /// Takes in the line of this number; what is wrong with it.
+    /// Parses one line; the error describes what is wrong with it.
     fn take(&mut self, line: &str, number: usize) -> std::result::Result<(), String> {
         let line = line.split('#').next().unwrap_or_default();
         let is_key =
@@ -294,7 +296,7 @@ mod tests {
                     physical_address: 8192\n}\n";
         let pages = Pages::parse(text, "v").unwrap();
         assert_eq!((pages.page_bytes, pages.pages.into_iter().collect::<Vec<_>>()), (4096, vec![(7, 2)]));
-        // Without a virtual address it is the page at 0.
+        // Without a virtual address, it is the page at 0.
         let pages = Pages::parse("physical_address: 0x3000", "v").unwrap();
         assert_eq!(pages.pages.into_iter().collect::<Vec<_>>(), [(0, 3)]);
     }

@@ -1,51 +1,51 @@
-//! Which core runs which thread. SPEC: drmemtrace.md#simulators.
+//! Assigns threads to cores. SPEC: drmemtrace.md#simulators.
 //!
-//! Thread by thread, a thread goes to the core with the fewest live threads when it first does something, and stays until
-//! it ends. With the processors that the trace names, a thread moves where it ran. In traces of cores, the shard is the
-//! core.
+//! By default, a thread is assigned to the core with the fewest live threads when its first record comes, and stays there
+//! until it ends. With the processors recorded in the trace, a thread moves as it did when it was recorded. In traces of
+//! cores, the shard is the core.
 
 use hashbrown::HashMap;
 use quipu_model::lens::ThreadEvent;
 use quipu_model::{Batch, Error, Result, ThreadId};
 use rustc_hash::FxBuildHasher;
 
-/// How threads come to cores.
+/// How threads are assigned to cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Placing {
     /// To the core with the fewest live threads.
     #[default]
     Fewest,
-    /// To the core of the processor that the trace names; a new processor goes to the core with the fewest.
+    /// To the core of the processor recorded in the trace; a new processor is assigned to the core with the fewest.
     Processors,
     /// The shard is the core.
     Shards,
 }
 
-/// What a core has had.
+/// Threads and processors of a core.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CoreLoad {
-    /// Threads that were ever placed here.
+    /// Number of threads that were ever assigned to this core.
     pub threads: u64,
-    /// Processors of the trace that are played here, in order of appearance.
+    /// Processors of the trace that this core simulates, in order of appearance.
     pub processors: Vec<u64>,
-    /// Threads here now.
+    /// Number of live threads on this core.
     live: u64,
 }
 
-/// Who runs where.
+/// Assignment of threads to cores.
 #[derive(Clone, Debug)]
 pub struct Placement {
     placing: Placing,
     cores: Vec<CoreLoad>,
     threads: HashMap<ThreadId, usize, FxBuildHasher>,
     processors: HashMap<u64, usize, FxBuildHasher>,
-    /// The processor that each shard is, where the trace says so.
+    /// Processor of each shard, if the trace records it.
     shards: Vec<Option<u64>>,
     has_begun: bool,
 }
 
 impl Placement {
-    /// No thread is anywhere yet.
+    /// Starts without threads.
     pub fn new(placing: Placing, n_cores: usize) -> Placement {
         Placement {
             placing,
@@ -57,13 +57,13 @@ impl Placement {
         }
     }
 
-    /// With the processor that each shard is. Markers at the end of a stretch already name the processor that the thread
-    /// moves to, so the shard's own number counts before them.
+    /// Sets the processor of each shard. Markers at the end of a shard's stretch already name the processor to which the
+    /// thread moves next, so the shard's own number takes precedence over them.
     pub(crate) fn with_shards(self, shards: Vec<Option<u64>>) -> Placement {
         Placement { shards, ..self }
     }
 
-    /// The core that runs the beginning of this batch; `None` if it has nothing to run.
+    /// The core that runs the beginning of this batch; `None` if the batch has nothing to run.
     ///
     /// # Errors
     /// `Usage` if the trace has more cores than the machine.
@@ -95,8 +95,8 @@ impl Placement {
         Ok(Some(core))
     }
 
-    /// The core that runs the beginning of this batch, without the records before `begin`. If it has nothing to
-    /// run, it still says where its thread goes.
+    /// The core that runs the beginning of this batch, ignoring the records before `begin`. If the batch has nothing to run,
+    /// its later moves still assign its thread.
     ///
     /// # Errors
     /// See [`core_of`](Placement::core_of).
@@ -116,7 +116,7 @@ impl Placement {
         self.cores[core].threads += 1;
     }
 
-    /// The thread of the batch runs on this processor from here on; the core that plays it.
+    /// Moves the batch's thread to this processor; returns the core that simulates it.
     pub fn runs_on(&mut self, batch: &Batch, processor: u64) -> Option<usize> {
         match self.placing {
             Placing::Fewest => None,
@@ -153,7 +153,7 @@ impl Placement {
         }
     }
 
-    /// Gives the place of the batch's thread to others, if it has ended in this batch.
+    /// Removes the batch's thread from its core if it ended in this batch.
     pub fn stopped(&mut self, batch: &Batch) {
         if self.placing != Placing::Shards
             && batch.threads.what.contains(&ThreadEvent::Stop)
@@ -163,25 +163,25 @@ impl Placement {
         }
     }
 
-    /// How threads come to cores.
+    /// How threads are assigned to cores.
     pub fn placing(&self) -> Placing {
         self.placing
     }
 
-    /// What each core has had.
+    /// Threads and processors of each core.
     pub fn cores(&self) -> &[CoreLoad] {
         &self.cores
     }
 }
 
-/// The changes of the processor in a batch: where, and to which.
+/// Changes of the processor in a batch: the record, and the new processor.
 pub(crate) fn processors(batch: &Batch) -> impl Iterator<Item = (u32, u64)> {
     let threads = &batch.threads;
     let events = threads.at.iter().zip(&threads.what).zip(&threads.value);
     events.filter(|((_, what), _)| **what == ThreadEvent::Cpu).map(|((at, _), value)| (*at, *value))
 }
 
-/// The first of those with the smallest load.
+/// Index of the first of the smallest loads.
 fn fewest(loads: impl Iterator<Item = u64>) -> usize {
     loads.enumerate().min_by_key(|(_, load)| *load).map_or(0, |(core, _)| core)
 }

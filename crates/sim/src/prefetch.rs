@@ -1,23 +1,23 @@
-//! Prefetchers: told of each miss of a cache, they say which lines to bring in besides.
+//! Prefetchers: on each miss of a cache, they choose lines to fetch in addition.
 //!
-//! The next line is drcachesim's. Strides by instruction and streams of misses are our own, of fixed size, and learn from
-//! misses alone.
+//! The next-line prefetcher is drcachesim's. The stride prefetcher (per instruction) and the stream prefetcher are our own;
+//! they have tables of fixed size and learn from misses only.
 
 use crate::spec::Prefetch;
 
-/// At most this many lines are wanted at once.
+/// Most lines that are requested at once.
 pub(crate) const MAX_WANTED: usize = 4;
 
 /// Entries of the table of strides, a power of two.
 const STRIDES: usize = 256;
-/// Streams followed at once.
+/// Number of streams tracked at once.
 const STREAMS: usize = 16;
-/// How many misses in a row make a stream.
+/// Number of consecutive misses that confirm a stream.
 const CONFIRM: u8 = 2;
-/// How far apart two misses of one stream may be, in lines.
+/// Largest distance between two misses of one stream, in lines.
 const REACH: i64 = 8;
 
-/// One prefetcher at work.
+/// A prefetcher with its state.
 #[derive(Clone, Debug)]
 pub(crate) enum Prefetcher {
     None,
@@ -26,7 +26,7 @@ pub(crate) enum Prefetcher {
     Stream { streams: Box<[Stream; STREAMS]>, clock: u64 },
 }
 
-/// The last misses of one instruction.
+/// The last miss of one instruction and its stride.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StrideEntry {
     pc: u64,
@@ -59,7 +59,7 @@ impl Prefetcher {
         matches!(self, Prefetcher::None)
     }
 
-    /// Takes in a miss and says which lines are wanted: the first this many of `wanted`.
+    /// Processes a miss; writes the lines to prefetch to `wanted` and returns their number.
     pub(crate) fn missed(&mut self, line: u64, pc: u64, wanted: &mut [u64; MAX_WANTED]) -> usize {
         match self {
             Prefetcher::None => 0,
@@ -73,7 +73,7 @@ impl Prefetcher {
                     *entry = StrideEntry { pc, line, ..StrideEntry::default() };
                     return 0;
                 }
-                let stride = line.wrapping_sub(entry.line) as i64; // A distance, whichever way it goes.
+                let stride = line.wrapping_sub(entry.line) as i64; // The distance may be negative.
                 let sure = stride == entry.stride && stride != 0;
                 *entry = StrideEntry { pc, line, stride };
                 if !sure {

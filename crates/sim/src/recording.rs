@@ -1,8 +1,8 @@
-//! What of a program's run a trace has, as far as it changes what counts of caches mean.
+//! What a trace has recorded of fetches, instructions and data, as far as it affects the meaning of cache statistics.
 //!
-//! A cache that nothing can come to is left out of results, and what a filter has swallowed is said; how many instructions
-//! were executed is known from the records, from marks that count them, or not at all. The marks are known by their name, which
-//! formats with filtered instructions use.
+//! Results leave out caches without any requests, and mention records that a filter dropped. The number of executed
+//! instructions comes from the records, or from marks that count them, or is unknown. The marks are recognised by their
+//! name, which formats with filtered instructions use.
 
 use hashbrown::HashMap;
 use quipu_model::executed::ExecutedCount;
@@ -13,7 +13,7 @@ use quipu_model::trace::{Recorded, filtered_sentence};
 use quipu_model::{Batch, Columns, ThreadId, Trace};
 use rustc_hash::FxBuildHasher;
 
-/// Kinds of marks that are looked at for their names.
+/// Number of mark kinds whose names are searched.
 const MAX_KINDS: u32 = 128;
 
 result! {
@@ -29,17 +29,17 @@ result! {
     }
 }
 
-/// Counts of instructions of one result, `None` where unknown.
+/// Counts of instructions for one result; `None` if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Instructions {
-    /// Those that the trace has.
+    /// Instructions in the trace.
     pub(crate) in_trace: Option<u64>,
-    /// Those that were executed meanwhile.
+    /// Instructions executed in the same time.
     pub(crate) executed: Option<u64>,
 }
 
 impl Recording {
-    /// What `trace` has.
+    /// Determines what `trace` has recorded.
     pub fn of(trace: &dyn Trace) -> Recording {
         let meta = trace.meta();
         let of = |column: Columns| if trace.columns().has(column) { meta.instrs } else { Recorded::Nothing };
@@ -54,13 +54,13 @@ impl Recording {
         }
     }
 
-    /// The columns that its marks need.
+    /// Columns needed for its marks.
     pub(crate) fn columns(self) -> Columns {
         if self.count_kind.is_some() { Columns::MARKS | Columns::THREADS } else { Columns::default() }
     }
 
-    /// What a person has to know of it, in sentences: what `counted` instructions of the trace mean, and what divides misses.
-    /// `what` is left out of results where a side has nothing.
+    /// Notes for people, as sentences: what the `counted` instructions of the trace mean, and what misses are divided by.
+    /// `what` is the word for caches or TLBs in the notes about those that are left out; `None` omits these notes.
     pub(crate) fn notes(self, what: Option<&str>, counted: Instructions) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(lacks) = filtered_sentence(self.fetches, self.data) {
@@ -71,7 +71,7 @@ impl Recording {
         notes
     }
 
-    /// What misses for 1,000 instructions are divided by, or why there are none.
+    /// Explains what misses per 1,000 instructions are divided by, or why there are none.
     fn divisor(self, Instructions { in_trace, executed }: Instructions) -> Option<String> {
         let name = "misses for 1,000 instructions (MPKI)";
         match (self.instrs, executed) {
@@ -111,14 +111,14 @@ impl Recording {
     }
 }
 
-/// How many instructions were executed, as marks of each thread tell it.
+/// Number of executed instructions, according to the marks of each thread.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Executed {
     threads: HashMap<ThreadId, ExecutedCount, FxBuildHasher>,
 }
 
 impl Executed {
-    /// Takes in the marks of a batch.
+    /// Processes the marks of a batch.
     pub(crate) fn follow(&mut self, batch: &Batch, kind: u32) {
         let stops = batch.threads.what.contains(&ThreadEvent::Stop);
         let is_told = batch.marks.kind.contains(&kind);
@@ -130,7 +130,7 @@ impl Executed {
         counts.for_each(|(_, value)| count.add(*value));
     }
 
-    /// The instructions of all threads; `None` unless each of them tells.
+    /// Instructions of all threads; `None` unless every thread has a count.
     pub(crate) fn total(&self) -> Option<u64> {
         ExecutedCount::of_all(self.threads.values().map(ExecutedCount::instructions))
     }

@@ -1,6 +1,6 @@
-//! What a simulation leaves: counts of each cache.
+//! The result of a simulation: counts of each cache.
 //!
-//! `make` takes them from a machine, `document` says what people see of them.
+//! `make` takes them from a machine, `document` lays them out for people.
 
 mod document;
 mod make;
@@ -124,7 +124,7 @@ result! {
     }
 }
 
-/// Misses by cause: a list, whose items are columns in tables.
+/// Misses by cause: a list, whose items become columns in tables.
 #[derive(Debug)]
 pub(crate) struct Causes<'a, T>(&'a T);
 
@@ -226,7 +226,7 @@ result! {
     }
 }
 
-/// `part` of `whole`; `None` if there is no whole.
+/// `part` divided by `whole`; `None` if `whole` is 0.
 pub(crate) fn rate(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }

@@ -1,4 +1,4 @@
-//! Where statistics begin anew while the lines stay: after this many instructions, or at marks of the trace.
+//! Points at which statistics are reset while lines stay: after a number of instructions, or at marks of the trace.
 
 use crate::options::RESET_AT;
 use crate::simulate::Cut;
@@ -6,31 +6,32 @@ use quipu_model::lens::instr_flags;
 use quipu_model::number::counted;
 use quipu_model::{Batch, Columns, Error, Options, Result, Trace, number};
 
-/// Kinds of marks that are looked at for their names.
+/// Number of mark kinds whose names are searched.
 const MAX_KINDS: u32 = 128;
-/// No more stages are kept.
+/// Most stages that are kept.
 const MAX_STAGES: u64 = 65_536;
 
-/// The points where statistics begin anew.
+/// The points at which statistics are reset.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Resets {
-    /// After this many instructions of the trace, whether simulated or not; ascending.
+    /// Instruction counts of the trace at which to reset, whether simulated or not; ascending.
     instrs: Vec<u64>,
-    /// At marks of these kinds.
+    /// Kinds of marks at which to reset.
     kinds: Vec<u32>,
-    /// Instructions before this batch, and with it.
+    /// Number of instructions before this batch, and including it.
     n_before: u64,
     n_behind: u64,
-    /// Points in this batch.
+    /// Whether this batch has a mark to reset at, and whether any batch had one.
     has_mark: bool,
     met_mark: bool,
     n_stages: u64,
-    /// Points before the statistics, which begin nothing, and those that the end of the simulation left over in its batch.
+    /// Number of points before the statistics, which reset nothing, and of those after the end of the simulation within its
+    /// last batch.
     n_before_statistics: u64,
     n_left: u64,
 }
 
-/// What a reset has ended.
+/// The statistics that a reset has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stage {
     pub(crate) instrs: u64,
@@ -40,10 +41,10 @@ pub(crate) struct Stage {
 }
 
 impl Resets {
-    /// The points that option `reset-at` names: numbers of instructions and names of marks, separated by commas.
+    /// The points listed in the option `reset-at`: instruction counts and names of marks, separated by commas.
     ///
     /// # Errors
-    /// `Usage` for a name that no mark of the trace has.
+    /// `Usage` for a name that the trace does not use for a mark.
     pub fn new(options: &Options, trace: &dyn Trace) -> Result<Resets> {
         let mut resets = Resets::default();
         for point in options.text(&RESET_AT).unwrap_or_default().split(',').map(str::trim) {
@@ -70,13 +71,13 @@ impl Resets {
         Ok(resets)
     }
 
-    /// True without any point.
+    /// Whether there are no points.
     pub fn is_empty(&self) -> bool {
         self.instrs.is_empty() && self.kinds.is_empty()
     }
 
-    /// Points that did not come, or began nothing, in sentences; those after the end of the simulation are not looked for if it
-    /// `is_over`. Marks are expected anywhere, numbers of instructions are not.
+    /// Sentences about points that were not reached or had no effect. With `is_over`, points after the end of the simulation
+    /// are ignored. Marks may occur anywhere; an instruction count is expected within the trace.
     pub(crate) fn missed(&self, is_over: bool) -> Vec<String> {
         let mut told = Vec::new();
         let points = |n: u64| counted(n, "point");
@@ -104,29 +105,29 @@ impl Resets {
         told
     }
 
-    /// Points of this batch are among what is left out.
+    /// Counts the points of this batch, which is skipped.
     pub(crate) fn pass_over(&mut self) {
         self.n_before_statistics += self.near().count() as u64;
     }
 
-    /// A point before the statistics begins nothing.
+    /// Counts a point before the statistics, which resets nothing, if it is an instruction count.
     pub(crate) fn leave_out(&mut self, why: Cut) {
         self.n_before_statistics += u64::from(why == Cut::Instr);
     }
 
-    /// The simulation ends ahead of these points of its batch.
+    /// Notes the points of this batch at which the simulation had already ended.
     pub(crate) fn end(&mut self, cuts: &[(u32, Cut)]) {
         self.n_left = cuts.iter().filter(|(_, why)| *why == Cut::Instr).count() as u64;
     }
 
-    /// The columns that the points take, with the reason.
+    /// Columns that the points need, with the reason.
     pub(crate) fn needs(&self) -> impl Iterator<Item = (Columns, &'static str)> {
         let counted = (!self.is_empty()).then_some((Columns::INSTRS, "counts instructions up to a reset"));
         let named = (!self.kinds.is_empty()).then_some((Columns::MARKS, "resets its statistics at marks"));
         counted.into_iter().chain(named)
     }
 
-    /// Continues to this batch.
+    /// Advances to this batch.
     pub(crate) fn begin(&mut self, batch: &Batch) {
         self.n_before = self.n_behind;
         self.n_behind += u64::from(batch.span.instrs);
@@ -135,7 +136,7 @@ impl Resets {
         self.met_mark |= self.has_mark;
     }
 
-    /// True if there may be a point in this batch.
+    /// Whether there may be a point in this batch.
     pub(crate) fn is_near(&self) -> bool {
         self.has_mark || self.near().next().is_some()
     }
@@ -145,7 +146,7 @@ impl Resets {
         self.instrs.iter().copied().filter(move |point| (before..behind).contains(point))
     }
 
-    /// Adds the points of this batch: each stands before a record.
+    /// Adds the points of this batch; each is before a record.
     pub(crate) fn cuts(&mut self, batch: &Batch, cuts: &mut Vec<(u32, Cut)>) {
         if !self.is_near() || self.n_stages >= MAX_STAGES {
             return;
@@ -155,7 +156,7 @@ impl Resets {
         let mut instrs = batch.instrs.at.iter().zip(&batch.instrs.flags).filter(|(_, flags)| fetched(flags));
         let mut n_done = self.n_before;
         for point in self.near() {
-            // At the record of the instruction that comes next.
+            // At the record of the next instruction.
             if let Some((at, _)) = instrs.nth((point - n_done) as usize) {
                 cuts.push((*at, Cut::Instr));
             }

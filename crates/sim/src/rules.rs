@@ -1,10 +1,10 @@
-//! Replacement policies: what each remembers of the lines at their ways, and which it evicts. SPEC: drmemtrace.md#simulators.
+//! Replacement policies: the state that each keeps per way, and its choice of victims. SPEC: drmemtrace.md#simulators.
 //!
-//! Places are numbered through all sets. Lines themselves are the business of `sets`.
+//! Places are numbered through all sets. The lines themselves are in `sets`.
 
 use crate::spec::Rrip;
 
-/// One set: which it is, where its places begin, and how many it has.
+/// A set: its index, the number of its first place, and its number of ways.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Set {
     pub(crate) index: usize,
@@ -12,31 +12,31 @@ pub(crate) struct Set {
     pub(crate) ways: usize,
 }
 
-/// What a policy remembers.
+/// State of a policy.
 pub(crate) trait Rule {
-    /// Whether the victim of a set with empty places is one of them.
+    /// Whether [`victim`](Rule::victim) picks empty places first.
     const EMPTY_FIRST: bool = false;
 
-    /// The line at `at` is used; `hit` unless it has just come.
+    /// The line at `at` is used; `hit` is false if it was just filled.
     fn used(&mut self, set: Set, at: usize, hit: bool);
-    /// The line at `at`, the one used last in its set, is used this many times more.
+    /// The line at `at`, which was used last in its set, is used `times` more times.
     fn again(&mut self, _at: usize, _times: u64) {}
-    /// The place in a full set whose line is evicted.
+    /// Place of the line to evict from a full set.
     fn victim(&mut self, set: Set) -> usize;
     /// The place is about to get a new line.
     fn evict(&mut self, set: Set, at: usize);
-    /// The line is taken away.
+    /// The line is invalidated.
     fn removed(&mut self, set: Set, at: usize);
 }
 
-/// LRU: the ways of each set in the order of use, four bits each, the way used last in the lowest.
+/// LRU: the ways of each set in the order of use, four bits each, with the most recently used way in the lowest bits.
 ///
-/// PERF: a word of bits is turned by a few shifts, where an array of lines has to be moved; bench `one_level`.
+/// PERF: a word of bits is rotated with a few shifts, where an array of lines has to be moved; bench `one_level`.
 #[derive(Clone, Debug)]
 pub(crate) struct Recent(Box<[u64]>);
 
 impl Recent {
-    /// As many as four bits can tell apart.
+    /// Largest number of ways that four bits can number.
     pub(crate) const MAX_WAYS: usize = 16;
 
     pub(crate) fn new(sets: usize) -> Recent {
@@ -48,7 +48,7 @@ impl Recent {
 const ONES: u64 = 0x1111_1111_1111_1111;
 
 impl Recent {
-    /// Where in the order of a set a way stands, in bits.
+    /// Position of a way in the order of a set, in bits.
     #[inline(always)]
     fn place(order: u64, way: u64) -> u32 {
         // The four bits that are zero here are those of the way; the lowest mark is exact.
@@ -59,7 +59,7 @@ impl Recent {
 }
 
 impl Rule for Recent {
-    // What was never used is as old as what was taken away: older than all the rest.
+    // Ways never used are as old as invalidated ones: older than all others.
     const EMPTY_FIRST: bool = true;
 
     #[inline(always)]
@@ -81,7 +81,7 @@ impl Rule for Recent {
         let way = (at - set.base) as u64;
         let order = &mut self.0[set.index];
         let (place, last) = (Recent::place(*order, way), 4 * (set.ways as u32 - 1)); // At most sixteen ways.
-        // Those used before it move up, and it takes the last place.
+        // Ways used before it move up by one, and it becomes the oldest.
         let later = (1u64 << place) - 1;
         let moved = ((1u64 << last) - 1) & !later;
         let rest = !(later | moved | 0xf << last);
@@ -89,7 +89,7 @@ impl Rule for Recent {
     }
 }
 
-/// LRU for many ways: when each line was last used.
+/// LRU for many ways: the time of the last use of each line.
 #[derive(Clone, Debug)]
 pub(crate) struct Stamps {
     stamps: Box<[u64]>,
@@ -118,7 +118,7 @@ impl Rule for Stamps {
     fn removed(&mut self, _set: Set, _at: usize) {}
 }
 
-/// How often each line was used since it came.
+/// LFU: the number of uses of each line since it was filled.
 #[derive(Clone, Debug)]
 pub(crate) struct Lfu(Box<[u64]>);
 
@@ -162,7 +162,7 @@ fn first_min(values: &[u64]) -> usize {
     best
 }
 
-/// When each place last got a line; places that never did come first, in their order.
+/// FIFO: the time at which each place was last filled. Places that never were come first, in their order.
 #[derive(Clone, Debug)]
 pub(crate) struct Fifo {
     stamps: Box<[u64]>,
@@ -191,7 +191,7 @@ impl Rule for Fifo {
     fn removed(&mut self, _set: Set, _at: usize) {}
 }
 
-/// One bit for each line.
+/// Bit-PLRU: one bit per line.
 #[derive(Clone, Debug)]
 pub(crate) struct BitPlru {
     bits: Box<[bool]>,
@@ -218,7 +218,7 @@ impl Rule for BitPlru {
     fn victim(&mut self, set: Set) -> usize {
         let bits = &self.bits[set.base..set.base + set.ways];
         let n_clear = bits.iter().filter(|bit| !**bit).count();
-        // A set of one way has its only bit set.
+        // In a direct-mapped cache, the only bit is set.
         let nth = self.lots.below(n_clear.max(1));
         set.base + bits.iter().enumerate().filter(|(_, bit)| !**bit).nth(nth).map_or(0, |(way, _)| way)
     }
@@ -232,8 +232,8 @@ impl Rule for BitPlru {
     }
 }
 
-/// A binary tree of bits over the ways of each set, node `n` with children `2n` and `2n + 1`, the root at 1. A set bit
-/// points at the upper half.
+/// Tree-PLRU: a binary tree of bits over the ways of each set; node `n` has the children `2n` and `2n + 1`, the root is 1. A
+/// set bit points at the upper half.
 #[derive(Clone, Debug)]
 pub(crate) struct TreePlru(Box<[bool]>);
 
@@ -267,13 +267,13 @@ impl Rule for TreePlru {
     fn removed(&mut self, _set: Set, _at: usize) {}
 }
 
-/// Predicted distance to the next use of each line. SPEC: drmemtrace.md#simulators.
+/// RRIP: the predicted distance to the next use of each line. SPEC: drmemtrace.md#simulators.
 #[derive(Clone, Debug)]
 pub(crate) struct Rripped {
     values: Box<[u32]>,
     distant: u32,
     rrip: Rrip,
-    /// Position in the cycle of predictions, and how many of the cycle were *long* so far.
+    /// Position in the cycle of predictions, and number of *long* predictions in the cycle so far.
     position: u32,
     longs: u32,
 }
@@ -284,7 +284,7 @@ impl Rripped {
         Rripped { values: vec![distant; n].into(), distant, rrip, position: 0, longs: 0 }
     }
 
-    /// The prediction for a line that comes.
+    /// The prediction for a line that is filled.
     fn next(&mut self) -> u32 {
         let Rrip { period, long_per_period, .. } = self.rrip;
         let due = u64::from(self.position + 1) * u64::from(long_per_period);
@@ -332,7 +332,7 @@ impl Rule for Rripped {
     }
 }
 
-/// Any line.
+/// Random: evicts any line.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(pub(crate) Lots);
 
@@ -349,7 +349,7 @@ impl Rule for Random {
     fn removed(&mut self, _set: Set, _at: usize) {}
 }
 
-/// Lots drawn from a seed, so that a run can be repeated (splitmix64).
+/// Pseudo-random numbers from a seed, so that runs are repeatable (splitmix64).
 #[derive(Clone, Debug)]
 pub(crate) struct Lots(u64);
 

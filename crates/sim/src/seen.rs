@@ -1,24 +1,25 @@
-//! Which lines were met before, and what a cache of the same size without sets would hold.
+//! Which lines were referenced before, and which a fully associative cache of the same size would hold.
 
 use crate::sets::NO_LINE;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-/// A set of lines: a bit for each, in words of 64 neighbours. Grows with the distinct lines.
+/// A set of lines: one bit per line, in words of 64 adjacent lines. Grows with the number of distinct lines.
 ///
-/// PERF: asked at each miss, so it is a plain table with places side by side; bench `types`.
+/// PERF: used for each miss, so it is a plain open-addressing table; bench `types`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
-    /// The number of a word, or [`NO_WORD`], and the word; as many as a power of two, at most half of them in use.
+    /// Pairs of a word's number, or [`NO_WORD`], and the word. The length is a power of two, and at most half of the entries
+    /// are used.
     table: Vec<(u64, u64)>,
     n_used: usize,
 }
 
-/// No word has this number, which is that of a line without its lowest bits.
+/// Marks a free entry. Numbers of words are line numbers without their lowest bits, so none equals this.
 const NO_WORD: u64 = u64::MAX;
 
 impl Seen {
-    /// Adds the line; true if it is new.
+    /// Adds the line; returns whether it is new.
     #[inline]
     pub(crate) fn add(&mut self, line: u64) -> bool {
         let bit = 1 << (line & 63);
@@ -31,7 +32,7 @@ impl Seen {
         is_new
     }
 
-    /// Takes the line out; true if it was there.
+    /// Removes the line; returns whether it was present.
     pub(crate) fn remove(&mut self, line: u64) -> bool {
         let Ok(word) = self.place(line >> 6) else { return false };
         let bit = 1 << (line & 63);
@@ -40,14 +41,14 @@ impl Seen {
         was_there
     }
 
-    /// Where a search for a word begins.
+    /// Index at which the search for a word begins.
     #[inline]
     fn begin(&self, number: u64) -> usize {
         let product = u128::from(number) * 0x9e37_79b9_7f4a_7c15;
-        (product >> 64) as usize ^ product as usize // Any bits will do.
+        (product >> 64) as usize ^ product as usize // Truncation is fine for a hash.
     }
 
-    /// The word, if it is there.
+    /// The word, if it is present.
     #[inline]
     fn place(&mut self, number: u64) -> Result<&mut u64, ()> {
         let begin = self.begin(number);
@@ -77,7 +78,7 @@ impl Seen {
         true
     }
 
-    /// Puts a word that is not there into the first free place.
+    /// Inserts a word that is not present at the first free entry.
     fn insert(&mut self, number: u64, word: u64) {
         let (begin, mask) = (self.begin(number), self.table.len().wrapping_sub(1));
         let places = (0..self.table.len()).map(|step| begin.wrapping_add(step) & mask);
@@ -90,16 +91,16 @@ impl Seen {
     }
 }
 
-/// The end of the chain of a [`Shadow`].
+/// End of the list of a [`Shadow`].
 const END: u32 = u32::MAX;
 
-/// A cache of one set under LRU. A miss of a real cache that would have been a hit here is the fault of its sets.
+/// A fully associative cache with LRU. A miss of a real cache that hits here is a conflict miss.
 ///
-/// Lines stand in a chain in the order of use; a table says where each is. Grows up to the capacity.
+/// Lines are in a doubly linked list in the order of use, with a table from lines to entries. Grows up to the capacity.
 #[derive(Clone, Debug)]
 pub(crate) struct Shadow {
     place: HashMap<u64, u32, FxBuildHasher>,
-    /// Line, and its neighbours: used later, used earlier.
+    /// Line, and its neighbours: the next later used, the next earlier used.
     links: Vec<(u64, u32, u32)>,
     latest: u32,
     oldest: u32,
@@ -107,13 +108,13 @@ pub(crate) struct Shadow {
 }
 
 impl Shadow {
-    /// An empty one for this many lines (at least one).
+    /// Creates an empty cache for this many lines, at least one.
     pub(crate) fn new(capacity: usize) -> Shadow {
         let capacity = capacity.clamp(1, END as usize);
         Shadow { place: HashMap::default(), links: Vec::new(), latest: END, oldest: END, capacity }
     }
 
-    /// Uses the line; true if it was there.
+    /// Uses the line; returns whether it was present.
     pub(crate) fn touch(&mut self, line: u64) -> bool {
         if let Some(at) = self.place.get(&line).copied() {
             if at != self.latest {

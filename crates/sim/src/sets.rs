@@ -1,10 +1,10 @@
-//! The lines that a cache holds, and which of them is evicted: flat arrays, one type for each policy.
+//! The lines that a cache holds, and the choice of the line to evict: flat arrays, with one type per policy.
 //!
-//! A miss is two steps, because the parent is asked in between and may take lines away: [`Store::choose`] says which
-//! place the new line will have, [`Store::fill`] puts it there. SPEC: drmemtrace.md#simulators.
+//! A miss takes two steps, because the parent is accessed in between and may invalidate lines: [`Store::choose`] picks the
+//! place for the new line, [`Store::fill`] puts it there. SPEC: drmemtrace.md#simulators.
 //!
-//! Lines stand at fixed ways; what a policy remembers of them is in `rules`. Belady's policy remembers something else
-//! altogether, and has `opt` for itself.
+//! Lines stay at fixed ways; the state that a policy keeps of them is in `rules`. Belady's policy needs entirely different
+//! state, which is in `opt`.
 
 use crate::opt::Opt;
 use crate::rules::{BitPlru, Fifo, Lfu, Lots, Random, Recent, Rripped, Rule, Set, Stamps, TreePlru};
@@ -14,24 +14,24 @@ use wide::u16x8;
 #[cfg(test)]
 mod tests;
 
-/// The value of a place without a line. No line has this number: lines are addresses without their lowest bits.
+/// Value of an empty place. No line has this number: lines are addresses without their lowest bits.
 pub(crate) const NO_LINE: u64 = u64::MAX;
 
 /// A place chosen for a new line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot(pub(crate) usize);
 
-/// What a machine asks of the lines of a cache, whatever the policy. Loops over many requests are generic over this, so that
-/// the policy is looked at once for all of them.
+/// Operations of a machine on the lines of a cache, for any policy. Loops over many requests are generic over this trait, so
+/// that the policy is dispatched once for all of them.
 pub(crate) trait Lines {
-    /// If the line is there: marks it as used and says where it is.
+    /// If the line is present, marks it as used and returns its place.
     fn touch(&mut self, line: u64) -> Option<Slot>;
-    /// Marks the line at a place, the one used last in its set, as used this many times more.
+    /// Counts `times` further uses of the line at a place; it must be the line used last in its set.
     fn again(&mut self, slot: Slot, times: u64);
-    /// Chooses the place for a line that is not there.
+    /// Chooses the place for a line that is not present.
     fn choose(&mut self, line: u64) -> Slot;
-    /// Puts the line into its place and gives back the line that was there. `reused` if the line is known to be used
-    /// again, as a hit is.
+    /// Puts the line into its place and returns the line that was there. `reused` is true if the line is known to be used
+    /// again, as after a hit.
     fn fill(&mut self, line: u64, slot: Slot, reused: bool) -> Option<u64>;
 }
 
@@ -39,7 +39,7 @@ pub(crate) trait Lines {
 #[derive(Clone, Debug)]
 pub(crate) enum Store {
     Lru(Ways<Recent>),
-    /// LRU with more ways than [`Recent`] can order.
+    /// LRU with more ways than [`Recent`] can hold.
     WideLru(Ways<Stamps>),
     Lfu(Ways<Lfu>),
     Fifo(Ways<Fifo>),
@@ -50,7 +50,7 @@ pub(crate) enum Store {
     Opt(Opt),
 }
 
-/// One expression for a store of each type.
+/// Expands to one expression for each type of store.
 macro_rules! each {
     ($store:expr, $name:ident => $body:expr) => {
         match $store {
@@ -69,7 +69,7 @@ macro_rules! each {
 pub(crate) use each;
 
 impl Store {
-    /// An empty store; `seed` is where lots begin.
+    /// Creates an empty store; `seed` initializes random policies.
     pub(crate) fn new(policy: Policy, sets: usize, ways: usize, seed: u64) -> Store {
         let n = sets * ways;
         match policy {
@@ -85,7 +85,7 @@ impl Store {
         }
     }
 
-    /// If the line is there: marks it as used and says true.
+    /// If the line is present, marks it as used and returns true.
     #[inline]
     pub(crate) fn touch(&mut self, line: u64) -> bool {
         match self {
@@ -98,7 +98,7 @@ impl Store {
         each!(self, store => store.touch(line).is_some())
     }
 
-    /// True if the line is there.
+    /// Whether the line is present.
     pub(crate) fn contains(&self, line: u64) -> bool {
         each!(self, store => store.contains(line))
     }
@@ -113,35 +113,35 @@ impl Store {
         each!(self, store => store.fill(line, slot, reused))
     }
 
-    /// Takes the line out; true if it was there.
+    /// Removes the line; returns whether it was present.
     pub(crate) fn remove(&mut self, line: u64) -> bool {
         each!(self, store => store.remove(line))
     }
 
-    /// Every line held.
+    /// All lines in the cache.
     pub(crate) fn lines(&self) -> Vec<u64> {
         each!(self, store => store.lines())
     }
 }
 
-/// Tags compared at once.
+/// Number of tags compared at once.
 const LANES: usize = 8;
 
-/// A hash of a line: lines that differ in it differ, most that do not are the same.
+/// A hash of a line: lines with different tags differ, and most lines with equal tags are equal.
 #[inline]
 fn tag(line: u64) -> u16 {
-    (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u16 // The upper bits are the good ones.
+    (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u16 // The upper bits are mixed best.
 }
 
 /// Lines at fixed ways.
 #[derive(Clone, Debug)]
 pub(crate) struct Ways<R> {
     lines: Box<[u64]>,
-    /// The tag of each line, and some more at the end, so that eight can be looked at anywhere.
+    /// Tag of each line, with padding at the end, so that eight tags can be read from any position.
     tags: Box<[u16]>,
     ways: usize,
     mask: u64,
-    /// Places without a line, so that no look-up searches where there is none.
+    /// Number of empty places; without any, the search for one is skipped.
     n_empty: usize,
     rule: R,
 }
@@ -165,7 +165,7 @@ impl<R: Rule> Ways<R> {
         Set { index, base: index * self.ways, ways: self.ways }
     }
 
-    /// Where the line is. PERF: eight tags are one comparison, and mostly one line is looked at; bench `one_level`.
+    /// Position of the line. PERF: eight tags are one comparison, and usually only one line is compared; bench `one_level`.
     #[inline(always)]
     fn find(&self, base: usize, line: u64) -> Option<usize> {
         let wanted = u16x8::splat(tag(line));
@@ -175,7 +175,7 @@ impl<R: Rule> Ways<R> {
             let mut found = u16x8::new(*tags).simd_eq(wanted).to_bitmask();
             while found != 0 {
                 let lane = found.trailing_zeros() as usize;
-                // What follows is of the next set.
+                // The remaining lanes belong to the next set.
                 if way + lane >= self.ways {
                     return None;
                 }

@@ -1,4 +1,4 @@
-//! A machine as an analysis: batches go in, in the order of time, and a [`Simulated`](crate::Simulated) comes out.
+//! A machine as an analysis: takes batches in the order of time and returns a [`Simulated`](crate::Simulated).
 
 mod answer;
 mod settings;
@@ -28,83 +28,83 @@ use sources::Sources;
 use std::fmt;
 use std::ops::Range;
 
-/// Lines beyond the first of each access that a machine is asked for at once. Batches of a thousand accesses of usual
-/// sizes have none, those of a thousand times a megabyte millions.
+/// Most lines, beyond the first of each access, that are requested from a machine at once. Batches of a thousand accesses of
+/// common sizes have none; a thousand accesses of a megabyte have millions.
 const MAX_LINES_AT_ONCE: u64 = 1 << 16;
 
 /// Receives the misses of caches that have a miss file.
 pub trait MissSink: Send {
-    /// One miss, of a process.
+    /// Receives one miss of a process.
     fn miss(&mut self, process: u64, miss: &Miss) -> Result<()>;
 
-    /// There are no more.
+    /// Ends the list.
     fn end(&mut self) -> Result<()>;
 }
 
-/// What a batch is divided for.
+/// Event at which a batch is divided.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Cut {
-    /// A region is added or removed: a row of the lens.
+    /// A region is added or removed; this is the row in the regions lens.
     Region(usize),
-    /// Statistics begin anew, at a mark.
+    /// Statistics are reset at a mark.
     Mark,
-    /// The same after this many instructions.
+    /// Statistics are reset after a number of instructions.
     Instr,
-    /// The thread runs on this processor from here on.
+    /// The thread moves to this processor.
     Processor(u64),
 }
 
-/// A machine at work on batches.
+/// A machine that simulates batches.
 pub struct Simulation {
     settings: Setup,
     extent: Extent,
     machine: Machine,
     placement: Placement,
-    /// Hits and misses of each cache up to the end of the warm-up.
+    /// Hits and misses of each cache at the end of the warm-up.
     warmup: Option<Vec<(u64, u64)>>,
     instrs: u64,
     accesses: u64,
-    /// Where misses come from.
+    /// Misses by instruction, function and line.
     sources: Sources,
     threads: Vec<ThreadCounts>,
     thread_at: HashMap<ThreadId, usize, FxBuildHasher>,
-    /// The numbers of address spaces, and how often all were in use, so that TLBs were emptied to use them again.
+    /// Numbers of address spaces, and the number of times that TLBs were emptied to reuse them.
     processes: HashMap<(u16, u64), u64, FxBuildHasher>,
     n_rollovers: u64,
-    /// Which caches are last ones, and which have a miss file.
+    /// Which caches are last-level caches, and which have a miss file.
     is_last: Vec<bool>,
     has_file: Vec<bool>,
     sink: Option<Box<dyn MissSink>>,
-    /// What hands on each miss of some caches.
+    /// Passes on each miss of some caches as a row.
     teller: Option<Box<Teller>>,
     physical: Option<Translator>,
     strides: Strides,
     executed: Executed,
-    /// Records that are no markers, up to the beginning of the statistics at least.
+    /// Records other than markers, at least up to the beginning of the statistics.
     met: u64,
     resets: Resets,
-    /// What a reset has ended.
+    /// Statistics that resets have ended.
     stages: Vec<Stage>,
-    /// How often the statistics began anew.
+    /// Number of resets so far.
     epoch: u64,
-    /// Where a batch is divided, and for what.
+    /// Positions at which a batch is divided, with the event at each.
     cuts: Vec<(u32, Cut)>,
-    /// Which fields misses, and perhaps accesses, go to.
+    /// Counts misses, and accesses if requested, by field.
     fields: Option<Box<Fields>>,
-    /// The level of each cache that data goes through.
+    /// Level of each cache that data goes through.
     levels: Vec<Option<usize>>,
     /// The thread that runs a batch, or those that run side by side.
     turns: Vec<Turn>,
 }
 
-/// Who runs a batch. Kept between batches for its memory.
+/// The thread that runs a batch. Reused for all batches to keep its buffers.
 #[derive(Default)]
 struct Turn {
     lane: Lane,
     thread: usize,
     /// The address space, for TLBs.
     space: u64,
-    /// How often the statistics had begun anew when hits and misses of the first caches were noted, and these.
+    /// Number of resets when hits and misses of the first caches were noted, and these counts.
     before: (u64, [(u64, u64); 2]),
 }
 
@@ -115,23 +115,23 @@ impl fmt::Debug for Simulation {
 }
 
 impl Simulation {
-    /// An empty machine, ready to run.
+    /// Creates an empty machine.
     ///
     /// # Errors
-    /// `Usage` if the machine does not hold together.
+    /// `Usage` if the description of the machine is inconsistent.
     pub fn new(settings: Setup, sink: Option<Box<dyn MissSink>>) -> Result<Simulation> {
         let watch = Watch { causes: settings.causes, log: true, all: settings.types.is_some() };
         let machine = Machine::new(&settings.machine, watch)?;
         Ok(Simulation::with(settings, machine, sink))
     }
 
-    /// The same, which tells misses row by row.
+    /// This simulation, which also passes on misses row by row.
     pub(crate) fn telling(mut self, teller: Teller) -> Simulation {
         self.teller = Some(Box::new(teller));
         self
     }
 
-    /// This machine, ready to run.
+    /// A simulation with this machine.
     fn with(settings: Setup, machine: Machine, sink: Option<Box<dyn MissSink>>) -> Simulation {
         let caches = &settings.machine.caches;
         let levels = report::data_levels(caches);
@@ -175,10 +175,10 @@ impl Simulation {
         }
     }
 
-    /// Takes in a batch; batches come in the order in which they happened.
+    /// Simulates a batch; batches must come in the order of time.
     ///
     /// # Errors
-    /// What [`Placement::core_of`] says, and what the miss file's writer says.
+    /// Those of [`Placement::core_of`] and of the miss file's writer.
     pub fn take(&mut self, batch: &Batch) -> Result<()> {
         if batch.span.records == 0 || self.extent.is_over() {
             self.pass_regions(batch);
@@ -196,7 +196,7 @@ impl Simulation {
     fn take_alone(&mut self, batch: &Batch, turn: &mut Turn) -> Result<()> {
         self.resets.begin(batch);
         self.follow(batch);
-        // Ahead of the first access, and among what is left out, the trace tells pages as well.
+        // The trace may also list pages before its first access and among skipped records.
         turn.lane.begin(batch, !self.extent.is_all() || self.resets.is_near(), &mut self.physical);
         self.met += turn.lane.n_refs();
         let Some(begin) = self.extent.leave_out(batch, turn.lane.refs()) else {
@@ -222,9 +222,9 @@ impl Simulation {
         }
         cuts.sort_by_key(|(at, _)| *at);
         let mut at = 0;
-        // What stands between two changes of the processor runs on one core, and what stands between two resets is one stage.
+        // The part between two moves to a processor runs on one core, and the part between two resets is one stage.
         for (i, &(cut, what)) in cuts.iter().enumerate() {
-            // What is left out at the start changes nothing but the regions.
+            // Skipped records at the start change nothing except regions.
             if cut < begin && !matches!(what, Cut::Region(_)) {
                 self.resets.leave_out(what);
                 continue;
@@ -253,14 +253,14 @@ impl Simulation {
         Ok(())
     }
 
-    /// Notes what a batch has executed, whether it is simulated or not.
+    /// Counts executed instructions of a batch, whether it is simulated or not.
     fn follow(&mut self, batch: &Batch) {
         if let Some(kind) = self.settings.recording.count_kind {
             self.executed.follow(batch, kind);
         }
     }
 
-    /// Puts a batch, at whose beginning `turn` is, on a core.
+    /// Assigns a batch to a core; `turn` is at the beginning of the batch.
     fn assign(&mut self, batch: &Batch, core: usize, turn: &mut Turn) -> Result<()> {
         turn.lane.core = core;
         turn.thread = self.thread(batch);
@@ -276,14 +276,14 @@ impl Simulation {
         Ok(())
     }
 
-    /// Takes over what a batch that does not count says of regions.
+    /// Applies the region changes of a batch that does not count.
     fn pass_regions(&mut self, batch: &Batch) {
         if let Some(fields) = &mut self.fields {
             fields.events(batch);
         }
     }
 
-    /// True if a core does nothing in a batch; one that does something runs on the processor that the batch names.
+    /// Whether a core does nothing in a batch; otherwise the core's processor is set to that of the batch.
     fn is_rest(&mut self, batch: &Batch) -> bool {
         if batch.span.thread.is_idle() && batch.accesses.is_empty() {
             return true;
@@ -294,7 +294,7 @@ impl Simulation {
         false
     }
 
-    /// The number of the batch's address space.
+    /// Number of the batch's address space.
     fn space(&mut self, batch: &Batch) -> Result<u64> {
         let next = self.processes.len() as u64;
         let space = *self.processes.entry((batch.span.thread.workload, batch.span.process)).or_insert(next);
@@ -305,14 +305,14 @@ impl Simulation {
         Ok(space)
     }
 
-    /// How many address spaces a page number leaves room for. All ones is none, so that no page has the number that
-    /// stands for none.
+    /// Number of address spaces that fit beside a page number. All ones is excluded, so that no page has the number of an
+    /// empty place.
     fn n_spaces(&self) -> u64 {
         (1 << self.machine.shift().min(32)) - 1
     }
 
-    /// Makes room for address spaces of `n_processes` more processes. Where the numbers run out, TLBs are emptied and
-    /// numbers begin anew, as systems do it whose processors have too few of them.
+    /// Makes room for the address spaces of `n_processes` more processes. When the numbers run out, TLBs are emptied and
+    /// numbers are reused, as operating systems do on processors with few of them.
     fn make_room(&mut self, n_processes: usize) {
         if self.settings.is_tlb
             && !self.processes.is_empty()
@@ -324,7 +324,7 @@ impl Simulation {
         }
     }
 
-    /// Position of the batch's thread among those met.
+    /// Index of the batch's thread among those met.
     fn thread(&mut self, batch: &Batch) -> usize {
         let span = &batch.span;
         *self.thread_at.entry(span.thread).or_insert_with(|| {
@@ -333,7 +333,7 @@ impl Simulation {
         })
     }
 
-    /// Runs the records at `range`, which come next and are of one thread on one core.
+    /// Simulates the next records, `range`, of one thread on one core.
     fn run_part(&mut self, batch: &Batch, range: Range<u32>, turn: &mut Turn) -> Result<()> {
         self.note_hits(turn);
         self.run(batch, range, turn)?;
@@ -341,7 +341,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Runs the records at `range`, which come next, stretch by stretch.
+    /// Simulates the next records, `range`, in runs that are treated alike.
     fn run(&mut self, batch: &Batch, mut range: Range<u32>, turn: &mut Turn) -> Result<()> {
         while let Some((stretch, rows)) = turn.lane.next(batch, &mut range, &self.extent) {
             if stretch.is_simulated {
@@ -358,7 +358,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Runs accesses as they stand, few enough at once that the misses which wait to be counted stay few.
+    /// Simulates accesses in groups small enough that few misses have to be buffered.
     fn run_rows(&mut self, batch: &Batch, mut rows: Range<usize>, turn: &Turn) -> Result<()> {
         while !rows.is_empty() {
             let end = rows.start + self.n_at_once(batch.accesses.size.get(rows.clone()).unwrap_or(&[]));
@@ -368,10 +368,10 @@ impl Simulation {
         Ok(())
     }
 
-    /// How many accesses of these sizes are run at once: one at least, all unless they are absurdly large.
+    /// Number of accesses of these sizes to simulate at once: at least one, and all of them unless they are absurdly large.
     fn n_at_once(&self, sizes: &[u32]) -> usize {
         let n_lines = |size: &u32| u64::from(*size) >> self.machine.shift();
-        // PERF: no size is larger than the bits of all together, which take a fraction of an instruction for each.
+        // PERF: no size exceeds the bitwise or of all sizes, which takes a fraction of an instruction per size.
         let bits = sizes.iter().fold(0, |bits, size| bits | size);
         if n_lines(&bits).saturating_mul(sizes.len() as u64) <= MAX_LINES_AT_ONCE {
             return sizes.len().max(1);
@@ -398,17 +398,17 @@ impl Simulation {
         self.take_misses(batch, rows, turn.thread)
     }
 
-    /// Notes what the first caches of a core have counted.
+    /// Notes the counts of a core's first caches.
     fn note_hits(&self, turn: &mut Turn) {
         let firsts = self.machine.first_caches(turn.lane.core);
         turn.before = (self.epoch, firsts.map(|cache| self.machine.hits_and_misses(cache)));
     }
 
-    /// Adds to a thread what the first caches of its core have counted since that was noted.
+    /// Adds the hits and misses of a core's first caches since they were noted to the thread.
     fn add_hits(&mut self, turn: &Turn) {
         let firsts = self.machine.first_caches(turn.lane.core);
         let (epoch, before) = turn.before;
-        // What was counted before the statistics began anew is gone.
+        // After a reset of the statistics, the earlier counts are gone.
         let before = if epoch == self.epoch { before } else { [(0, 0); 2] };
         let counts = &mut self.threads[turn.thread];
         let n_sides = if firsts[0] == firsts[1] { 1 } else { 2 };
@@ -419,7 +419,7 @@ impl Simulation {
         }
     }
 
-    /// Divides the misses logged so far among what they are counted by; they are those of one thread's accesses at some rows.
+    /// Attributes the misses logged so far, which belong to one thread's accesses at these rows.
     fn take_misses(&mut self, batch: &Batch, rows: Range<usize>, thread: usize) -> Result<()> {
         let counts = &mut self.threads[thread];
         let shift = self.machine.shift();
@@ -462,7 +462,7 @@ impl Simulation {
         self.reset();
     }
 
-    /// Puts the statistics so far aside, as a stage, and begins new ones.
+    /// Stores the current statistics as a stage and resets them.
     fn end_stage(&mut self, why: Cut) {
         if self.extent.is_warm() {
             self.stages.push(self.stage());
@@ -472,14 +472,14 @@ impl Simulation {
         }
     }
 
-    /// The statistics since the last reset.
+    /// Statistics since the last reset.
     fn stage(&self) -> Stage {
         let n_caches = self.settings.machine.caches.len();
         let counts = (0..n_caches).map(|cache| self.machine.hits_and_misses(cache)).collect();
         Stage { instrs: self.instrs, accesses: self.accesses, counts }
     }
 
-    /// Begins the statistics anew; lines stay where they are.
+    /// Resets the statistics; lines stay.
     fn reset(&mut self) {
         self.epoch += 1;
         (self.instrs, self.accesses) = (0, 0);
@@ -495,7 +495,7 @@ impl Simulation {
     }
 }
 
-/// A [`Simulation`] as a pass. It reads one stream, so there is one of it and nothing to merge.
+/// A [`Simulation`] as a pass. It reads a single stream, so there is only one instance and nothing to merge.
 impl Pass for Simulation {
     fn fork(&self, _shard: &Shard) -> Simulation {
         let mut machine = self.machine.clone();

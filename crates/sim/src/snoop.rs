@@ -1,26 +1,27 @@
-//! The snoop filter: which of the watched caches hold each line, and whether one has written it. SPEC: drmemtrace.md#simulators.
+//! The snoop filter: tracks the watched caches that hold each line, and whether one has written it. SPEC:
+//! drmemtrace.md#simulators.
 //!
-//! It only keeps the books; the machine takes lines away from caches as it says.
+//! It only keeps state; the machine invalidates lines as the filter reports.
 
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-/// What coherence cost.
+/// Cost of coherence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CoherenceStats {
     /// Writes that reached the filter.
     pub writes: u64,
-    /// Copies that other caches lost to a write.
+    /// Copies invalidated in other caches by a write.
     pub invalidations: u64,
-    /// Written lines that went to the next level.
+    /// Modified lines that were written back to the next level.
     pub writebacks: u64,
 }
 
-/// The books. Grows with the lines that the watched caches hold together.
+/// State of the filter. Grows with the number of lines that the watched caches hold together.
 #[derive(Clone, Debug)]
 pub(crate) struct Filter {
     entries: HashMap<u64, Entry, FxBuildHasher>,
-    /// Bits of sharers, `words` for each entry.
+    /// Bit sets of sharers, `words` for each entry.
     sharers: Vec<u64>,
     free: Vec<u32>,
     words: usize,
@@ -34,7 +35,7 @@ struct Entry {
 }
 
 impl Filter {
-    /// A filter over this many caches.
+    /// A filter for this many caches.
     pub(crate) fn new(n_caches: usize) -> Filter {
         Filter {
             entries: HashMap::default(),
@@ -45,7 +46,7 @@ impl Filter {
         }
     }
 
-    /// Watched cache `id` has got the line or written it; `lose` receives the ids that lose theirs.
+    /// Notes that the watched cache `id` has filled or written the line; appends the ids of caches that lose it to `lose`.
     pub(crate) fn access(&mut self, line: u64, id: usize, is_write: bool, lose: &mut Vec<usize>) {
         let words = self.words;
         let entry = self.entries.entry(line).or_insert_with(|| {
@@ -78,7 +79,7 @@ impl Filter {
         sharers[word] |= bit;
     }
 
-    /// Watched cache `id` has lost the line to another.
+    /// Notes that the watched cache `id` has evicted the line.
     pub(crate) fn evict(&mut self, line: u64, id: usize) {
         let Some(entry) = self.entries.get_mut(&line) else { return };
         if entry.is_dirty {

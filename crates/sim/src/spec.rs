@@ -1,44 +1,44 @@
-//! What a machine is made of: caches with their sizes, policies and parents, before anything runs.
+//! The description of a machine: caches with sizes, policies and parents.
 //!
-//! A [`MachineSpec`] is plain data that anybody may fill; [`MachineSpec::layout`] checks it and resolves names.
-//! `config` reads drcachesim's configuration files into one, `machine` runs one.
+//! A [`MachineSpec`] is plain data with public fields; [`MachineSpec::layout`] checks it and resolves names. `config` parses
+//! drcachesim's configuration files into one, `machine` simulates one.
 
 use quipu_model::{Error, Result};
 use std::collections::BTreeMap;
 
-/// No machine has more cores.
+/// Most cores of a machine.
 pub const MAX_CORES: usize = 4096;
-/// No machine has more caches.
+/// Most caches of a machine.
 pub const MAX_CACHES: usize = 16384;
-/// No chain of parents is longer.
+/// Longest chain of parents.
 pub const MAX_DEPTH: usize = 32;
-/// No machine holds more lines in all its caches together.
+/// Most lines in all caches of a machine together.
 pub const MAX_LINES: u64 = 1 << 28;
 
-/// Which line of a set is evicted.
+/// Replacement policy: chooses the line of a set to evict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Policy {
-    /// The one not used for longest.
+    /// The least recently used line.
     #[default]
     Lru,
-    /// The one used least often since it came.
+    /// The line with the fewest uses since it was filled.
     Lfu,
-    /// The one that came first.
+    /// The line that was filled first.
     Fifo,
-    /// Any of those whose bit is clear; a use sets the bit, and when all are set clears the others.
+    /// Any line whose bit is clear. A use sets the bit, and once all are set clears the others.
     BitPlru,
-    /// The one that a binary tree of bits points at; ways must be a power of two.
+    /// The line that a binary tree of bits points at. The number of ways must be a power of two.
     TreePlru,
-    /// The first whose predicted reuse is most distant.
+    /// The first line with the most distant predicted reuse.
     Rrip(Rrip),
-    /// Any.
+    /// A random line.
     Random,
-    /// The one whose next use is farthest away: Belady's, which no other can beat.
+    /// The line whose next use is farthest in the future: Belady's policy, a bound that no other policy beats.
     Opt,
 }
 
 impl Policy {
-    /// Policies by name, as configuration and output have them.
+    /// Policies by the names used in configuration files and in output.
     pub const NAMES: [(&'static str, Policy); 8] = [
         ("LRU", Policy::Lru),
         ("LFU", Policy::Lfu),
@@ -64,39 +64,39 @@ impl Policy {
         }
     }
 
-    /// The policy called `name`, in any case.
+    /// The policy called `name`, in upper or lower case.
     pub fn named(name: &str) -> Option<Policy> {
         Policy::NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, policy)| *policy)
     }
 }
 
-/// The numbers of re-reference interval prediction.
+/// Parameters of re-reference interval prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rrip {
     /// Bits of a prediction, 1 to 16.
     pub bits: u32,
-    /// Length of the cycle of predictions for lines that come.
+    /// Length of the cycle of predictions for filled lines.
     pub period: u32,
-    /// How many of a cycle are predicted *long* instead of *distant*.
+    /// Number of predictions in a cycle that are *long* instead of *distant*.
     pub long_per_period: u32,
 }
 
 impl Rrip {
-    /// What drcachesim takes.
+    /// Parameters of drcachesim.
     pub const DEFAULT: Rrip = Rrip { bits: 3, period: 64, long_per_period: 1 };
 }
 
-/// What a cache brings in on its own account.
+/// Hardware prefetcher of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Prefetch {
     /// Nothing.
     #[default]
     None,
-    /// On a miss, the line after it.
+    /// On a miss, the next line.
     NextLine,
     /// On a miss of an instruction that misses at equal distances, the line at that distance.
     Stride,
-    /// On a miss that continues an ascending or descending run of misses, the four lines ahead.
+    /// On a miss that continues an ascending or descending run of misses, the next four lines.
     Stream,
 }
 
@@ -120,19 +120,19 @@ impl Prefetch {
     }
 }
 
-/// How the lines of a cache relate to those of its children.
+/// Relation between the lines of a cache and those of its children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Inclusion {
-    /// Not at all.
+    /// None.
     #[default]
     Free,
-    /// It holds every line that a child holds.
+    /// The cache holds every line that a child holds.
     Inclusive,
-    /// It holds no line that a child holds. Means nothing in a cache without children.
+    /// The cache holds no line that a child holds. Has no effect in a cache without children.
     Exclusive,
 }
 
-/// What a cache holds.
+/// Kind of lines in a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Role {
     /// Instructions.
@@ -144,33 +144,33 @@ pub enum Role {
     Unified,
 }
 
-/// One cache.
+/// Description of a cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheSpec {
-    /// Its name, different from all others.
+    /// Unique name.
     pub name: String,
-    /// What it holds.
+    /// Whether it holds instructions, data or both.
     pub role: Role,
-    /// The core whose first cache it is; `None` further down.
+    /// The core whose first cache this is; `None` for caches further from the cores.
     pub core: Option<usize>,
     /// Size in bytes.
     pub bytes: u64,
-    /// Lines in a set.
+    /// Lines per set.
     pub ways: u64,
-    /// Name of the cache that it asks on a miss; memory if `None`.
+    /// Name of the cache that receives its misses; `None` for memory.
     pub parent: Option<String>,
-    /// Which line is evicted.
+    /// Replacement policy.
     pub policy: Policy,
-    /// What it brings in by itself.
+    /// Hardware prefetcher.
     pub prefetch: Prefetch,
-    /// How it relates to its children.
+    /// Relation to the lines of its children.
     pub inclusion: Inclusion,
-    /// File that lists its misses.
+    /// Path of a file that lists its misses.
     pub miss_file: Option<String>,
 }
 
 impl CacheSpec {
-    /// A cache of this name and size below memory, with defaults for the rest.
+    /// A cache of this name and size directly below memory, with defaults for the rest.
     pub fn new(name: impl Into<String>, bytes: u64, ways: u64) -> CacheSpec {
         CacheSpec {
             name: name.into(),
@@ -187,27 +187,27 @@ impl CacheSpec {
     }
 }
 
-/// A machine.
+/// Description of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineSpec {
-    /// How many cores there are.
+    /// Number of cores.
     pub cores: usize,
-    /// Bytes in a line (for TLBs: in a page), a power of two.
+    /// Line size in bytes (for TLBs: page size), a power of two.
     pub line_bytes: u64,
-    /// Whether a write takes the line away from the caches of other cores.
+    /// Whether a write invalidates the line in the caches of other cores.
     pub coherent: bool,
     /// The caches, in any order.
     pub caches: Vec<CacheSpec>,
-    /// Where policies that draw lots begin.
+    /// Seed of random policies.
     pub seed: u64,
 }
 
-/// A machine of the usual shape, which drcachesim simulates unless told otherwise. SPEC: drmemtrace.md#simulators.
+/// Parameters of drcachesim's default hierarchy. SPEC: drmemtrace.md#simulators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usual {
-    /// Cores.
+    /// Number of cores.
     pub cores: usize,
-    /// Bytes in a line.
+    /// Line size in bytes.
     pub line_bytes: u64,
     /// Size and ways of each first instruction cache.
     pub l1i: (u64, u64),
@@ -215,13 +215,13 @@ pub struct Usual {
     pub l1d: (u64, u64),
     /// Size and ways of the shared last cache.
     pub ll: (u64, u64),
-    /// Policy of all.
+    /// Policy of all caches.
     pub policy: Policy,
     /// Prefetcher of the first data caches.
     pub data_prefetch: Prefetch,
-    /// Coherence.
+    /// Whether the caches are coherent.
     pub coherent: bool,
-    /// File that lists the last cache's misses.
+    /// Path of a file that lists the last cache's misses.
     pub miss_file: Option<String>,
 }
 
@@ -242,7 +242,7 @@ impl Default for Usual {
 }
 
 impl Usual {
-    /// The machine.
+    /// The description of this machine.
     pub fn spec(&self) -> MachineSpec {
         let mut caches = Vec::new();
         for core in 0..self.cores.min(MAX_CORES + 1) {
@@ -268,27 +268,27 @@ impl Usual {
     }
 }
 
-/// Where everything stands, as numbers: what [`MachineSpec::layout`] finds.
+/// The resolved structure of a machine, with caches as indices: the result of [`MachineSpec::layout`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// log2 of the bytes in a line.
+    /// log2 of the line size in bytes.
     pub shift: u32,
     /// The parent of each cache.
     pub parent: Vec<Option<usize>>,
     /// The children of each cache.
     pub children: Vec<Vec<usize>>,
-    /// The first instruction and data cache of each core.
+    /// The first instruction cache and the first data cache of each core.
     pub first: Vec<[usize; 2]>,
     /// Number of sets of each cache.
     pub sets: Vec<u64>,
-    /// The caches that the snoop filter watches, by name; empty without coherence.
+    /// The caches that the snoop filter watches, sorted by name; empty without coherence.
     pub snooped: Vec<usize>,
-    /// Which caches take part in coherence: the snooped ones and all nearer to a core.
+    /// Which caches take part in coherence: the watched ones and all caches between them and the cores.
     pub coherent: Vec<bool>,
 }
 
 impl MachineSpec {
-    /// Checks the machine and resolves its names.
+    /// Checks the description and resolves names.
     ///
     /// # Errors
     /// `Usage` with the cache and what is wrong with it.
@@ -472,7 +472,7 @@ impl MachineSpec {
         wrong("num_cores", self.cores as u64, &allowed)
     }
 
-    /// The children of the lowest cache that all cores share, or all last caches if there are several.
+    /// The children of the lowest cache that all cores share, or all last-level caches if there are several.
     /// SPEC: drmemtrace.md#simulators.
     fn snooped(&self, parent: &[Option<usize>], children: &[Vec<usize>]) -> Vec<usize> {
         let last: Vec<usize> = (0..parent.len()).filter(|cache| parent[*cache].is_none()).collect();
@@ -495,7 +495,7 @@ impl MachineSpec {
     }
 }
 
-/// A cache that cannot be. `config` finds the cache and the key in the message again, to add where they stand.
+/// An error about an invalid cache. `config` parses the cache and the key out of the message, to add the line.
 #[cold]
 fn of(cache: &CacheSpec, key: &str, found: &dyn std::fmt::Display, allowed: &str) -> Error {
     Error::usage(format!("cache `{}`, key {key}: found `{found}`, allowed: {allowed}", cache.name))

@@ -41,7 +41,7 @@ const L2_ENTRIES: OptionSpec = option("l2-entries", Kind::Count, "1024", "entrie
 const L2_WAYS: OptionSpec = option("l2-assoc", Kind::Count, "4", "its ways", TLBS);
 const TLB_POLICY: OptionSpec = POLICY.default("LFU").group(TLBS);
 
-/// What is known of the tool without a trace.
+/// Static description of the tool.
 pub static INFO: ToolInfo = ToolInfo {
     name: "tlbs",
     summary: "how a machine's TLBs serve the trace",
@@ -87,10 +87,10 @@ impl Tool for Tlbs {
     }
 }
 
-/// The settings that options ask for.
+/// Builds settings from options.
 ///
 /// # Errors
-/// `Usage` for a value that makes no sense.
+/// `Usage` for an invalid value.
 pub fn settings(options: &Options) -> Result<Setup> {
     let page_bytes = options.count(&PAGE_SIZE);
     if !page_bytes.is_power_of_two() || page_bytes < 64 {

@@ -1,4 +1,5 @@
-//! What a simulation does with the records of a trace: which of them count, where statistics begin anew, whose they are.
+//! How a simulation treats the records of a trace: which of them count, where statistics are reset, and which thread they
+//! belong to.
 
 use quipu_engine::{RunOptions, Watch, plan, run};
 use quipu_model::pass::Detail;
@@ -30,7 +31,7 @@ fn result(tool: &dyn Tool, options: &str, trace: &MemoryTrace) -> Simulated {
     report(tool, options, trace)
 }
 
-/// Eight instructions in a loop over two lines, each of which reads a new line and, sometimes, one that it has read.
+/// Eight instructions in a loop over two lines. Each reads a new line and sometimes another one that was read before.
 fn program(n: u64) -> MemoryTrace {
     let mut text = String::from("thread 1 1\n");
     for i in 0..n {
@@ -66,7 +67,7 @@ fn stages_between_resets_add_up_to_the_whole_while_lines_stay() {
         let last = &staged.stages[2].levels[i];
         assert_eq!((last.hits, last.misses), (staged.levels[i].hits, staged.levels[i].misses));
     }
-    // Both lines of code came in the first stage.
+    // Both lines of code were fetched in the first stage.
     assert_eq!(staged.stages[1].levels[0].misses, 0);
     assert_eq!(staged.instructions, Some(150));
     assert_eq!(staged.threads[0].misses, staged.levels[0].misses + staged.levels[1].misses);
@@ -169,7 +170,7 @@ fn a_reset_in_a_warm_up_changes_nothing() {
 
 #[test]
 fn a_run_is_the_same_in_parts_of_any_length() {
-    // Records left out, warming up and simulated change over in the middle of batches.
+    // Skipping, warm-up and simulation begin and end in the middle of batches.
     let trace = program(300);
     let all = result(&Caches, SMALL, &trace);
     for skip in [0, 1, 77] {
@@ -185,7 +186,8 @@ fn a_run_is_the_same_in_parts_of_any_length() {
     }
 }
 
-/// Three threads that take turns: 10 instructions and as many reads each, on a processor of its own each time.
+/// Three threads that take turns, with 10 instructions and as many reads in each turn. Every turn begins on the next of five
+/// processors and moves on twice.
 fn threads_on_processors() -> MemoryTrace {
     let mut text = String::new();
     for turn in 0..30u64 {
@@ -210,7 +212,7 @@ fn instructions_count_whatever_processors_change_behind_the_warm_up() {
             .split_once("refs=")
             .map_or(0, |(_, n)| n.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0));
         let of = result(&Caches, &format!("{SMALL} {part}"), &trace);
-        // An instruction comes before its read.
+        // An instruction precedes its read.
         let left = left + u64::from(part.ends_with(" warmup-refs=1"));
         assert_eq!((of.instructions, of.accesses), (Some(300 - left.div_ceil(2)), 600 - left), "{part}");
     }
@@ -255,10 +257,10 @@ fn nobody_is_placed_before_or_behind_the_part_that_is_simulated() {
         let of = result(&Caches, &format!("cores=3 cpu-scheduling {part}"), &trace);
         of.cores.into_iter().flat_map(|core| core.processors).collect::<Vec<_>>()
     };
-    // Each eight records the next one, three for each turn.
+    // The processor changes after every eight records of a turn, so each turn has three.
     assert_eq!(processors("sim-refs=8"), [0]);
     assert_eq!(processors("skip-refs=8 sim-refs=9"), [1, 2]);
-    // Who has enough reads no further.
+    // Once enough records are simulated, no more are read.
     let watch = Watch::new();
     let planned = plan(&Caches, &args("cores=1 sim-refs=60"), &trace).expect("the tool fits the trace");
     let outcome = run(&trace, vec![planned], &RunOptions::new(&watch)).expect("a run without faults");
@@ -271,7 +273,7 @@ fn records_of_traces_without_instructions_are_accesses() {
     let of = result(&Caches, &format!("{SMALL} skip-refs=100 warmup-refs=30 sim-refs=50"), &bare);
     assert_eq!((of.instructions, of.accesses, of.incomplete), (None, 50, Vec::new()));
     let warmup = of.caches[1].warmup.as_ref().expect("a warm-up");
-    // No fetches are in it, so all that warmed up was read.
+    // The trace has no fetches, so the warm-up consists of reads only.
     assert_eq!(warmup.hits + warmup.misses, 30);
     let tlbs = result(&Tlbs, "cores=1 skip-refs=100 sim-refs=50", &bare);
     assert_eq!(tlbs.caches[1].hits + tlbs.caches[1].misses, 50);
@@ -345,7 +347,7 @@ fn pages_of_each_size_are_those_that_a_plain_set_counts() {
         let tlbs = result(&Tlbs, &options, &trace);
         let pages: std::collections::BTreeSet<u64> = addrs.iter().map(|addr| addr >> bits).collect();
         assert_eq!(tlbs.line_size, 1 << bits);
-        // The second TLB is large enough for all.
+        // The second TLB is large enough for all pages.
         assert_eq!(tlbs.caches[2].misses, pages.len() as u64, "{name}");
         assert_eq!(tlbs.caches[1].hits + tlbs.caches[1].misses, addrs.len() as u64);
     }
@@ -401,12 +403,12 @@ fn beladys_policy_is_refused_where_losses_matter_to_others() {
 fn accesses_alone_are_enough() {
     let whole = program(400);
     let bare = program(400).with_columns(Columns::ACCESSES);
-    // Nothing of a first data cache or TLB depends on instructions.
+    // A first data cache or TLB does not depend on instructions at all.
     for (tool, options) in [(&Caches as &dyn Tool, SMALL), (&Tlbs, "cores=1 l1d-entries=4 l1d-assoc=4")] {
         let (whole, bare) = (result(tool, options, &whole), result(tool, options, &bare));
         let counts = |of: &Simulated, level: usize| (of.levels[level].hits, of.levels[level].misses);
         assert!(bare.levels[0].misses > 0);
-        // Caches for instructions, to which nothing comes, are left out, and so is what instructions are counted for.
+        // Instruction caches, which receive no requests, are left out, and so are counts per instruction.
         assert_eq!(counts(&bare, 0), counts(&whole, 1));
         assert_eq!((bare.levels.len(), whole.levels.len()), (2, 3));
         assert_eq!((bare.instructions, bare.levels[0].mpki), (None, None));
@@ -421,7 +423,7 @@ fn accesses_alone_are_enough() {
     assert_eq!(counts(&bare), counts(&whole));
 }
 
-/// Everything that people see of a report, without its numbers' looks.
+/// Everything that a report shows to people, without number formats.
 fn seen(report: &dyn Report) -> String {
     format!("{:?}", report.document(Detail::Full))
 }
@@ -446,7 +448,7 @@ fn filtered_traces_have_no_misses_per_instruction_but_a_note() {
     );
     let swept: Swept = report(&SweepTool, "cores=1 sizes=1K ways=2", &trace);
     assert!(swept.points.iter().all(|point| point.mpki.is_none() && point.miss_rate.is_some()));
-    // Instructions that are all there count, whatever became of the data.
+    // A complete record of instructions is enough, even if the data is filtered.
     let trace = program(400).with_meta(|meta| meta.data = Recorded::Filtered);
     assert!(result(&Caches, SMALL, &trace).levels.iter().all(|level| level.mpki.is_some()));
 }
@@ -468,7 +470,7 @@ fn what_a_trace_has_no_data_for_is_left_out_or_refused() {
         let error = plan(tool, &args(""), &trace).err().expect("refused");
         assert_eq!((error.kind(), error.message()), (ErrorKind::Missing, what));
     }
-    // Data that did not happen is no rate of 0.
+    // Without data accesses, the miss rate is undefined rather than 0.
     let quiet = MemoryTrace::parse("thread 1 1\ninstr 0x1000 4\n").expect("the test's trace");
     let swept: Swept = report(&SweepTool, "cores=1 sizes=1K ways=2", &quiet);
     assert_eq!(swept.points[0].miss_rate, None);
@@ -479,7 +481,7 @@ fn what_a_trace_has_no_data_for_is_left_out_or_refused() {
 
 #[test]
 fn statistics_that_never_begin_are_told_with_what_was_reached() {
-    // 400 instructions, as many reads, and 134 more.
+    // 400 instructions, 400 reads, and 134 more.
     let trace = program(400);
     let told = |options: &str| {
         let report = result(&Caches, &format!("{SMALL} {options}"), &trace);
@@ -502,13 +504,13 @@ fn statistics_that_never_begin_are_told_with_what_was_reached() {
     );
     assert_eq!(told("sim-refs=0"), "nothing was simulated: sim-refs is 0");
     assert_eq!(told("reset-at=400"), "reset-at 400 was not reached: the trace has 400 instructions for it");
-    // Each of 402 lines fills a place, and there are 1,024.
+    // Each of 402 lines fills one of 1,024 places.
     let huge = "ll-size=64K warmup-fraction=0.5";
     assert_eq!(
         told(huge),
         "the statistics did not begin: warmup-fraction wants the last caches filled by 0.5, and they were by 0.393"
     );
-    // What a warm-up that did not end has counted is no statistics.
+    // Counts of a warm-up that did not end are not statistics.
     let cold = result(&Caches, &format!("{SMALL} warmup-refs=5000"), &trace);
     let whole = result(&Caches, SMALL, &trace);
     assert!(cold.caches.iter().all(|cache| cache.hits + cache.misses + cache.compulsory_misses == 0));
@@ -545,7 +547,7 @@ fn a_sweep_counts_records_as_a_machine_does() {
             }
         }
     }
-    // A warm-up in instructions continues to the next one, past the data of its last.
+    // A warm-up in instructions lasts up to the next instruction, so it includes the data of its last.
     let options = "cores=1 sizes=1K ways=2 policies=LRU,FIFO";
     for (instrs, refs) in [(5, 11), (6, 14), (7, 16)] {
         let [of_instrs, of_refs] =
@@ -580,7 +582,7 @@ fn policies_that_draw_lots_draw_the_same_in_a_sweep() {
         assert!(caches.levels[1].misses > 100);
         assert_eq!(misses("l1d", "2K"), caches.levels[1].misses, "{policy}");
     }
-    // The last cache alone draws lots, below first caches that do not.
+    // Only the last cache is random; the first caches are not.
     let config = "num_cores 1\nL1I { type instruction core 0 size 1K assoc 2 parent LL }\n\
                   L1D { type data core 0 size 1K assoc 2 parent LL }\nLL { size 8K assoc 4 }\n";
     let mut config = quipu_sim::config::parse(config, "c").expect("a configuration");
@@ -632,7 +634,7 @@ fn a_missing_column_is_told_with_what_it_is_for() {
     );
 }
 
-/// Reads of some loads, `(instruction, lines to its next read)` over and over.
+/// Reads of several loads; each `(instruction, lines to its next read)` is repeated in turn.
 fn strides(first: &[(u64, u64)], rounds: usize, odd_bytes: u64) -> MemoryTrace {
     let mut text = String::from("thread 1 1\n");
     let mut addrs = std::collections::BTreeMap::new();
@@ -646,7 +648,7 @@ fn strides(first: &[(u64, u64)], rounds: usize, odd_bytes: u64) -> MemoryTrace {
     MemoryTrace::parse(&text).expect("the test's trace")
 }
 
-/// The cases of drcachesim's own test of its analyzer (cache_miss_analyzer_test), and what it expects of them.
+/// The cases of drcachesim's own test of its analyzer (cache_miss_analyzer_test), with its expectations.
 #[test]
 fn steady_distances_are_those_that_the_original_expects() {
     let limits = "cores=1 ll-size=1M prefetcher=none count=1000 share=0.01";

@@ -1,4 +1,4 @@
-//! The caches of Cacheray's model, with its faults.
+//! The caches of Cacheray's simulator, reproduced with its faults.
 //!
 //! SPEC: cacheray.md#cacherays-model.
 
@@ -8,39 +8,40 @@ use serde::Deserialize;
 /// A configuration file of Cacheray.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Configuration {
-    /// The levels, the first the nearest to the core.
+    /// The levels, nearest to the core first.
     pub caches: Vec<LevelSpec>,
 }
 
-/// One level. Sizes are exponents of two.
+/// One level of the hierarchy. Sizes are exponents of two.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct LevelSpec {
-    /// Its name, for output.
+    /// Name of the level, for output.
     pub name: String,
-    /// Bytes of the cache.
+    /// Capacity in bytes, as an exponent of two.
     pub cache_size: u32,
-    /// Bytes of a line.
+    /// Line size in bytes, as an exponent of two.
     pub block_size: u32,
-    /// Read, and not used: as in Cacheray.
+    /// Parsed and ignored, as in Cacheray.
     pub write_policy: i64,
-    /// Ways of a set; 0 stands for one set of all lines.
+    /// Ways per set; 0 makes the cache fully associative.
     pub set_assoc: u64,
     /// 0 LRU, 1 FIFO, 2 LIFO, 3 FILO, 4 random.
     pub rep_policy: u32,
 }
 
-/// Bytes of the largest cache, as an exponent of two.
+/// Largest `cache_size` that is accepted: an exponent of two.
 const MAX_CACHE_SIZE: u32 = 40;
-/// Lines of all caches together.
+/// Largest number of lines in all levels together.
 const MAX_LINES: u64 = 1 << 26;
-/// Levels.
+/// Largest number of levels.
 const MAX_LEVELS: usize = 64;
 
 impl Configuration {
     /// Reads a configuration file.
     ///
     /// # Errors
-    /// `Usage` if it is none, or asks for what Cacheray cannot make; line and key are named where they are known.
+    /// `Usage` if the text is not a configuration, or asks for a cache that Cacheray cannot build; names line and key where
+    /// they are known.
     pub fn parse(text: &str) -> Result<Configuration> {
         let config: Configuration = serde_json::from_str(text).map_err(|error| {
             Error::usage(format!("this is no configuration of Cacheray's caches: {error}"))
@@ -85,73 +86,74 @@ impl Configuration {
     }
 }
 
-/// How a full set makes room.
+/// Replacement policy: which line a full set evicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Replacement {
     Lru,
     Fifo,
-    /// Ends Cacheray's run as soon as a set is full.
+    /// Cacheray aborts as soon as a set is full.
     Lifo,
-    /// Ends it at the first read.
+    /// Cacheray aborts at the first read.
     Filo,
-    /// Never takes anything in.
+    /// Cacheray never fills a line.
     Random,
 }
 
-/// What happens in a cache.
+/// An event in a cache, as Cacheray reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A read found its line.
     Hit {
-        /// Where the read begins.
+        /// First address of the read.
         addr: i64,
-        /// Its bytes.
+        /// Size of the read in bytes.
         size: i8,
     },
     /// A read did not find its line.
     Miss {
-        /// Where the read begins.
+        /// First address of the read.
         addr: i64,
-        /// Its bytes.
+        /// Size of the read in bytes.
         size: i8,
     },
-    /// A line was put in the place of another.
+    /// A fill replaced another line.
     Evicted {
-        /// The line that is gone; -1 for none.
+        /// Address of the evicted line; -1 if the slot was empty.
         old: i64,
-        /// The line that is there.
+        /// Address of the line that was filled.
         new: i64,
     },
 }
 
-/// One level at work.
+/// State and counts of one level.
 #[derive(Clone, Debug)]
 pub struct Level {
-    /// Its name.
+    /// Name of the level.
     pub name: String,
-    /// Bytes of a line.
+    /// Bytes per line.
     pub block_bytes: i64,
-    /// Lines.
+    /// Number of lines.
     pub n_blocks: i64,
-    /// Lines of a set, as configured: 0 if all lines are one set.
+    /// Ways per set, as configured; 0 for a fully associative cache.
     pub ways: i64,
-    /// Sets.
+    /// Number of sets.
     pub n_sets: i64,
     replacement: Replacement,
     sets: Sets,
-    /// If the number of sets is a power of two: bits of an address within a line, and those of the set.
+    /// Shift that drops the offset within a line, and mask that selects the set; `None` unless the number of sets is a power
+    /// of two.
     bits: Option<(u32, u64)>,
     /// Lines read or written.
     pub accesses: u64,
-    /// Lines read; not counted where all lines are one set.
+    /// Lines read; not counted in a fully associative cache.
     pub reads: u64,
-    /// Reads that found their line.
+    /// Reads that hit.
     pub hits: u64,
-    /// Reads that did not.
+    /// Reads that missed.
     pub misses: u64,
 }
 
-/// The content of an empty slot.
+/// Content of an empty slot.
 const EMPTY: i64 = -1;
 
 impl Level {
@@ -185,7 +187,7 @@ impl Level {
         }
     }
 
-    /// True if all lines are one set.
+    /// Whether the cache is fully associative.
     pub fn is_full(&self) -> bool {
         self.ways == 0
     }
@@ -206,10 +208,10 @@ impl Level {
         })
     }
 
-    /// The lines of an access: from the first, rounded towards zero, on.
+    /// The addresses of the lines that an access touches; the first is rounded towards zero.
     fn lines(&self, addr: i64, size: i8) -> impl Iterator<Item = i64> + use<> {
         let (block, end) = (self.block_bytes, addr.saturating_add(size.into()));
-        // A line has a power of two of bytes.
+        // The line size is a power of two.
         let first = if addr >= 0 { addr & -block } else { addr / block * block };
         std::iter::successors(Some(first), move |line| line.checked_add(block))
             .take_while(move |line| *line < end)
@@ -236,25 +238,25 @@ impl Level {
     }
 }
 
-/// The lines of all sets, side by side. Each set is a ring: its newest line stands at its head, and what was before it after
-/// that, round to the slot before the head.
+/// The lines of all sets in one vector. Each set is a ring: its newest line stands at `head`, older ones follow in order and
+/// wrap around to the slot before `head`.
 #[derive(Clone, Debug)]
 struct Sets {
     slots: Vec<i64>,
     heads: Vec<u32>,
     n_slots: usize,
-    /// True if sets begin without slots and grow: then what stands before the head is none yet.
+    /// Whether sets start without slots and grow; the slots before `head` do not exist yet then.
     grows: bool,
 }
 
 impl Sets {
     fn new(n_sets: usize, n_slots: usize, grows: bool) -> Sets {
-        // At most as many as there may be lines.
+        // `n_slots` is at most `MAX_LINES`.
         let head = if grows { n_slots as u32 } else { 0 };
         Sets { slots: vec![EMPTY; n_sets * n_slots], heads: vec![head; n_sets], n_slots, grows }
     }
 
-    /// Whether a set has slots to add.
+    /// Whether a set can still grow.
     fn has_room(&self, set: usize) -> bool {
         self.grows && self.heads.get(set).is_some_and(|head| *head > 0)
     }
@@ -265,7 +267,7 @@ impl Sets {
         Some((self.slots.get_mut(start..start + self.n_slots)?, self.heads.get_mut(set)?))
     }
 
-    /// Puts a line at the head of a set; the one that it takes the place of.
+    /// Puts a line at the head of a set and returns the line that it replaces.
     #[inline]
     fn push(&mut self, set: usize, line: i64) -> i64 {
         let Some((slots, head)) = self.of(set) else { return EMPTY };
@@ -274,7 +276,7 @@ impl Sets {
         slots.get_mut(before as usize).map_or(EMPTY, |slot| std::mem::replace(slot, line))
     }
 
-    /// Whether a set has a line; if so, perhaps moves it to the head.
+    /// Whether a set contains a line. If so and `moves` is true, the line may move to the head.
     #[inline]
     fn find(&mut self, set: usize, line: i64, moves: bool) -> bool {
         let grows = self.grows;
@@ -299,16 +301,16 @@ impl Sets {
     }
 }
 
-/// What an access did.
+/// Hits and misses of one access.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Served {
-    /// Hits of each level.
+    /// Hits in each level.
     pub hits: Vec<u64>,
-    /// Misses of the last level.
+    /// Misses in the last level.
     pub full_misses: u64,
 }
 
-/// The levels at work.
+/// State of all levels.
 #[derive(Clone, Debug)]
 pub struct Levels {
     levels: Vec<Level>,
@@ -320,15 +322,16 @@ impl Levels {
         Levels { levels: config.caches.iter().map(Level::new).collect() }
     }
 
-    /// The levels, the nearest to the core first.
+    /// The levels, nearest to the core first.
     pub fn as_slice(&self) -> &[Level] {
         &self.levels
     }
 
-    /// Takes an access; `served` is what it did. `tell` hears of every event with the name of its level.
+    /// Simulates an access and stores its hits and misses in `served`. Calls `tell` with every event and the name of its
+    /// level.
     ///
     /// # Errors
-    /// `Unsupported` where Cacheray ends its run.
+    /// `Unsupported` where Cacheray aborts.
     pub fn access(
         &mut self,
         addr: i64,
@@ -384,7 +387,8 @@ impl Levels {
             level.misses += 1;
             tell(&level.name, Event::Miss { addr, size });
             served.full_misses += u64::from(is_last);
-            // Into the set of the access, not that of the line: the second line of an access ends up in the wrong one.
+            // Uses the set of the access instead of the line's: Cacheray puts the second line of an access into the wrong
+            // set.
             let set = level.set_of(addr)?;
             level.insert(set, line, tell)?;
             self.read(number + 1, line, 1, served, tell)?;
@@ -426,7 +430,7 @@ mod tests {
     fn the_second_line_of_an_access_lands_in_the_set_of_the_first() {
         let mut levels = levels(SMALL);
         run(&mut levels, 0x103c, 8, false);
-        // The line 0x1040 belongs to set 1, and was put into set 0.
+        // The line 0x1040 belongs to set 1, but was put into set 0.
         assert_eq!(run(&mut levels, 0x1040, 4, false)[0], Event::Miss { addr: 0x1040, size: 4 });
     }
 

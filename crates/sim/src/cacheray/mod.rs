@@ -1,14 +1,15 @@
-//! The model of Cacheray's own simulator, with its faults, for comparing with its results.
+//! Cacheray's own simulator, reproduced with its faults, to compare results with it.
 //!
-//! Writes never hit and go to no further level, the second line of an access lands in the wrong set, regions live for ever, and
-//! offsets in elements are wrong for most addresses: see docs/formats/cacheray.md. For answers, use [`caches`](crate::caches).
+//! Writes never hit and do not reach lower levels, the second line of an access lands in the wrong set, regions live for
+//! ever, and offsets in elements are wrong for most addresses: see docs/formats/cacheray.md. For correct results, use
+//! [`caches`](crate::caches).
 //!
 //! | file | what |
 //! |---|---|
 //! | [`mod@caches`] | configuration files, levels, events |
 //! | `places` | which region holds an address |
 //! | [`structs`] | regions, structures, members, remaps |
-//! | [`text`] | what Cacheray writes |
+//! | [`text`] | Cacheray's output |
 //! | [`tool`] | the caches as an analysis |
 
 pub mod caches;
@@ -23,26 +24,26 @@ pub use tool::ModelPass;
 
 use quipu_model::Result;
 
-/// The whole model: caches, and structures if there are types.
+/// The whole simulator: caches, and structures if types are known.
 #[derive(Clone, Debug)]
 pub struct Simulator {
     /// The caches.
     pub levels: Levels,
-    /// Regions and what they count.
+    /// Regions, structures and their counts.
     pub structs: Structs,
     served: Served,
 }
 
 impl Simulator {
-    /// Empty caches, and no region.
+    /// A simulator with empty caches.
     pub fn new(levels: Levels, structs: Structs) -> Simulator {
         Simulator { levels, structs, served: Served::default() }
     }
 
-    /// Takes an access; `tell` hears of every event.
+    /// Simulates an access; calls `tell` with every event.
     ///
     /// # Errors
-    /// `Unsupported` where Cacheray ends its run.
+    /// `Unsupported` where Cacheray aborts.
     pub fn access(
         &mut self,
         addr: u64,
@@ -50,7 +51,7 @@ impl Simulator {
         is_write: bool,
         tell: &mut impl FnMut(&str, Event),
     ) -> Result<()> {
-        // Cacheray's addresses and sizes have a sign.
+        // Cacheray's addresses and sizes are signed.
         let (addr, size) = (addr as i64, size as i8);
         let seen = self.structs.translate(addr);
         self.levels.access(seen, size, is_write, &mut self.served, tell)?;

@@ -1,28 +1,28 @@
-//! Which region alone holds an address, by pages.
+//! A page table from addresses to the only region that contains them.
 //!
-//! A page is made when it is first asked for. The truth stands in the stretches of [`Structs`](super::Structs); here is what
-//! of it fits 16 bytes, so that a look-up takes two loads. PERF: types/original_model; a search among the stretches took a
-//! sixth of the time.
+//! A page is built when an address in it is first looked up. It is a cache of the stretches in [`Structs`](super::Structs),
+//! reduced to 16-byte grains, so that a look-up takes two loads. PERF: types/original_model; a search among the stretches
+//! took a sixth of the time.
 
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// Where each of the regions that lie over a stretch of addresses is found, and the end of the stretch.
+/// Stretches by first address: the end of each, and the regions that cover it.
 pub(super) type Stretches = BTreeMap<i64, (i64, Vec<u32>)>;
 
-/// No region.
+/// Entry of a grain without a region.
 pub(super) const NONE: u32 = u32::MAX;
-/// Several regions, or none in some bytes: only the stretches know.
+/// Entry of a grain with several regions, or with bytes outside of any: look the address up in the stretches.
 const MIXED: u32 = u32::MAX - 1;
 
 /// Bytes of a page, as a power of two.
 const PAGE_SHIFT: u32 = 12;
-/// Bytes that have one entry, as a power of two: what allocators align to.
+/// Bytes per entry, as a power of two: the alignment of common allocators.
 const GRAIN_SHIFT: u32 = 4;
 const N_GRAINS: usize = 1 << (PAGE_SHIFT - GRAIN_SHIFT);
-/// Pages whose position is remembered; a power of two.
+/// Number of pages whose index is cached; a power of two.
 const N_NEAR: usize = 1 << 10;
-/// Pages that are made; for others, the stretches are asked each time.
+/// Most pages that are built; addresses beyond them are looked up in the stretches each time.
 const MAX_PAGES: usize = 1 << 18;
 
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ struct Page {
     grains: [u32; N_GRAINS],
 }
 
-/// The pages that were asked for.
+/// The pages built so far.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
     pages: Vec<Page>,
@@ -48,7 +48,7 @@ impl Default for Places {
 }
 
 impl Places {
-    /// The one region that holds an address, or [`NONE`]; nothing if there are several.
+    /// The only region that contains an address, or [`NONE`]; `None` if there are several.
     #[inline]
     pub(super) fn only(&mut self, addr: i64, stretches: &Stretches) -> Option<u32> {
         let number = addr >> PAGE_SHIFT;
@@ -87,7 +87,7 @@ impl Places {
         Some(at)
     }
 
-    /// Takes over what has changed between two addresses.
+    /// Updates the entries between two addresses after the stretches changed.
     pub(super) fn repaint(&mut self, start: i64, end: i64, stretches: &Stretches) {
         if start >= end {
             return;
@@ -110,7 +110,7 @@ impl Places {
     }
 }
 
-/// What the stretches say.
+/// Looks an address up in the stretches; see [`Places::only`].
 fn only(addr: i64, stretches: &Stretches) -> Option<u32> {
     match stretches.range(..=addr).next_back() {
         Some((_, (end, over))) if addr < *end => match over[..] {

@@ -1,7 +1,7 @@
-//! The structures and members that the accesses of Cacheray's model go to, with its faults.
+//! Structures and members touched by accesses in Cacheray's simulator, reproduced with its faults.
 //!
-//! Regions live for ever and may lie over each other; each that holds an address counts the access. Regions alike are kept
-//! once with their number, so that a program that allocates again and again in one place costs no more for it.
+//! Regions live for ever and may overlap; each one that contains an address counts the access. Equal regions are stored once
+//! with a count, so that a program that keeps allocating at one place costs no more memory.
 //! SPEC: cacheray.md#cacherays-model.
 
 use super::caches::Served;
@@ -10,116 +10,116 @@ use quipu_symbols::remap::Remap;
 use quipu_symbols::types_file::{Layout, Lookup};
 use std::collections::HashMap;
 
-/// The name of the type that all unknown names stand for.
+/// Name of the type that stands for all unknown type names.
 pub const PLACEHOLDER: &str = "PlaceholderStruct";
 
-/// A structure with what was counted.
+/// A structure and its counts.
 #[derive(Clone, Debug)]
 pub struct CountedStruct {
-    /// Its name.
+    /// Name of the structure.
     pub name: String,
-    /// Bytes, as the types file had it; -1 if unknown, 0 for the placeholder.
+    /// Size in bytes from the types file; -1 if unknown, 0 for the placeholder.
     pub size: i64,
-    /// Its members by their offsets, after the remap.
+    /// Members by offset, after the remap.
     pub members: Vec<CountedMember>,
-    /// Accesses that touched a member.
+    /// Accesses that touched at least one member.
     pub accesses: u64,
-    /// True once an annotation named it.
+    /// Whether an annotation named this structure.
     pub is_present: bool,
-    /// New offsets by old ones.
+    /// Remapped offset by original offset.
     moved: HashMap<i64, i64>,
-    /// For each offset and each usual size of an access, the place of its sums; [`UNKNOWN`] before the first. Empty without
-    /// usual accesses, and for structures that are too large.
+    /// Index into the sums, by offset and common size of access; [`UNKNOWN`] until the first such access. Empty before the
+    /// first access of a common size, and for structures larger than [`MAX_PLACES`].
     places: Vec<u32>,
-    /// Members touched at once, and the place of their sums.
+    /// Sets of members touched by one access, with the index of their sums.
     sums: Vec<(Vec<usize>, u32)>,
 }
 
-/// Sizes of accesses that have places: this many powers of two.
+/// Number of access sizes with an entry in `places`: powers of two from 1 to 16.
 const N_SIZES: usize = 5;
-/// Bytes of a structure that has places.
+/// Largest structure in bytes that has entries in `places`.
 const MAX_PLACES: i64 = 1 << 12;
-/// The place of sums of accesses that have not been met.
+/// Entry of accesses that have not occurred yet.
 const UNKNOWN: u32 = u32::MAX;
 
-/// A member with what was counted.
+/// A member and its counts.
 #[derive(Clone, Debug)]
 pub struct CountedMember {
-    /// Its name.
+    /// Name of the member.
     pub name: String,
-    /// Bytes before it, after the remap.
+    /// Offset in bytes, after the remap.
     pub offset: i64,
-    /// Bytes; -1 if unknown.
+    /// Size in bytes; -1 if unknown.
     pub size: i64,
     /// Reads that touched it.
     pub accesses: u64,
-    /// Of their lines, those that missed in the last level.
+    /// Misses of those reads in the last level.
     pub full_misses: u64,
-    /// Hits of each level.
+    /// Hits in each level.
     pub hits: Vec<u64>,
 }
 
-/// A region, and how many there are like it.
+/// A region, and how often an equal one was added.
 #[derive(Clone, Copy, Debug, Default)]
 struct Region {
     start: i64,
-    /// After its last byte, if its length is positive.
+    /// End (exclusive), if the length is positive.
     end: i64,
     ty: usize,
     times: u64,
-    /// Bytes from a multiple of the type's size up to the start.
+    /// Remainder of the start address divided by the type's size.
     lead: i64,
-    /// Whether no other region has any of its bytes.
+    /// Whether it overlaps no other region.
     is_alone: bool,
 }
 
-/// How many regions hold an address.
+/// Number of regions that contain an address.
 enum Over {
     None,
     One,
     Several,
 }
 
-/// What a remap says to a structure.
+/// Result of a remap for one structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remapped {
-    /// Its members have new places.
+    /// Its members were moved.
     Done(String),
-    /// The file does not name it.
+    /// The remap file does not name it.
     NotNamed(String),
 }
 
-/// Structures, regions, counts.
+/// All structures and regions, with their counts.
 #[derive(Clone, Debug, Default)]
 pub struct Structs {
     lookup: Lookup,
     structs: Vec<CountedStruct>,
     placeholder: Option<usize>,
-    /// Regions of positive length, in the order in which they were first added.
+    /// Regions of positive length, in the order of their first annotation.
     regions: Vec<Region>,
     known: HashMap<(i64, i64, usize), usize>,
     stretches: Stretches,
     places: Places,
-    /// Regions of negative length hold all addresses but those between their end and their start: with that end, and how
-    /// many regions of positive length there were before.
+    /// Regions of negative length, which contain all addresses outside of their end..start: each with that end, and with the
+    /// number of positive regions added before it.
     inverse: Vec<(Region, i64, usize)>,
     has_remap: bool,
     n_levels: usize,
-    /// Sums of accesses that touch the same members of the same structure, place by place: accesses, reads, their misses in
-    /// the last level, their hits of each level. Those at the first place touch none.
+    /// Sums over accesses that touch the same members of the same structure. Each entry holds accesses, reads, misses in the
+    /// last level, and hits in each level. The first entry is for accesses that touch no member.
     sums: Vec<u64>,
-    /// The region used last, and from where to where no other is.
+    /// `(start, end, region)`: the region of the last access, and the address range in which no other region is.
     last: (i64, i64, Region),
-    /// Annotations.
+    /// Number of annotations.
     pub n_adds: u64,
-    /// Elements of all annotations, as numbers of 32 bits with a sign.
+    /// Elements of all annotations; each count is read as a signed 32-bit number, as in Cacheray.
     pub n_elements: i64,
     at_hand: Vec<Region>,
 }
 
 impl Structs {
-    /// The structures of a types file, perhaps with new places for members. Returns what the remap says to each, and
-    /// whether it leaves out members of structures that it names.
+    /// The structures of a types file, with members moved by `remap` if given. Also returns the result of the remap for each
+    /// structure, and the number of members that it leaves out of structures that it names.
     pub fn new(lookup: Lookup, remap: Option<&Remap>, n_levels: usize) -> (Structs, Vec<Remapped>, u64) {
         let (mut said, mut n_left_out) = (Vec::new(), 0);
         let structs = lookup.layouts().iter().map(|layout| {
@@ -147,7 +147,7 @@ impl Structs {
         (structs, said, n_left_out)
     }
 
-    /// The structures that annotations named, the placeholder among them.
+    /// The structures named by annotations, including the placeholder.
     pub fn present(&self) -> impl Iterator<Item = CountedStruct> {
         self.structs.iter().filter(|counted| counted.is_present).map(|counted| {
             let mut counted = counted.clone();
@@ -170,11 +170,12 @@ impl Structs {
         })
     }
 
-    /// An annotation. The size of its elements does not count, that of the type does.
+    /// Adds the region of an annotation. Its length comes from the size of the type; the annotation's element size is
+    /// ignored.
     pub fn add(&mut self, name: &str, addr: u64, n_elements: u32) {
         self.n_adds += 1;
         self.last = (0, 0, Region::default());
-        let n_elements = n_elements as i32; // Cacheray's numbers have a sign.
+        let n_elements = n_elements as i32; // Signed in Cacheray.
         self.n_elements += i64::from(n_elements);
         let ty = match self.lookup.find(name) {
             Some(ty) => ty,
@@ -185,7 +186,7 @@ impl Structs {
         };
         let Some(counted) = self.structs.get_mut(ty) else { return };
         counted.is_present = true;
-        let start = addr as i64; // Cacheray's addresses have a sign.
+        let start = addr as i64; // Signed in Cacheray.
         let length = counted.size.saturating_mul(n_elements.into());
         if length == 0 {
             return;
@@ -223,7 +224,7 @@ impl Structs {
         }
     }
 
-    /// Puts a region over others; true if there are none.
+    /// Adds region `number` to the stretches from `start` to `end`; returns whether it overlaps no other region.
     fn cover(&mut self, start: i64, end: i64, number: u32) -> bool {
         self.split(start);
         self.split(end);
@@ -252,7 +253,7 @@ impl Structs {
         is_alone
     }
 
-    /// Where the caches see an access: elsewhere, if the first region that holds it was given another layout.
+    /// Address that the caches see: a different one if the first region that contains `addr` has a remapped layout.
     pub fn translate(&self, addr: i64) -> i64 {
         if !self.has_remap {
             return addr;
@@ -280,7 +281,7 @@ impl Structs {
         }
     }
 
-    /// Counts an access for every region that holds it.
+    /// Counts an access for every region that contains its address.
     #[inline]
     pub fn count(&mut self, addr: i64, size: i8, is_write: bool, served: &Served) {
         let (start, end, _) = self.last;
@@ -294,7 +295,7 @@ impl Structs {
         self.count_last(addr, size, is_write, served);
     }
 
-    /// Which regions hold an address; if it is one, it is the last then.
+    /// Finds the regions that contain an address. If there is exactly one, it becomes the last region.
     #[inline]
     fn find(&mut self, addr: i64) -> Over {
         if !self.inverse.is_empty() {
@@ -319,7 +320,7 @@ impl Structs {
 
     /// Counts an access for the last region.
     ///
-    /// PERF: types/original_model; what an offset touches is found once, and counted with what touches the same.
+    /// PERF: types/original_model; the members at an offset are searched once, later accesses only add to their sums.
     #[inline(always)]
     fn count_last(&mut self, addr: i64, size: i8, is_write: bool, served: &Served) {
         let region = &self.last.2;
@@ -366,10 +367,10 @@ impl Structs {
     }
 }
 
-/// Sums that stand before those of levels.
+/// Sums per entry before those of the levels: accesses, reads, misses in the last level.
 const N_OF_ALL: usize = 3;
 
-/// Whether a region of negative length holds an address: all but those from its end up to its start.
+/// Whether a region of negative length contains an address: it holds all but those from its end up to its start.
 fn is_outside(addr: i64, end: i64, start: i64) -> bool {
     !(end <= addr && addr < start)
 }
@@ -409,7 +410,7 @@ impl CountedStruct {
         }
     }
 
-    /// Gives members new places; returns how many are not named.
+    /// Moves members to new offsets; returns the number of members that `new` does not name.
     fn remap(&mut self, new: &[(String, i64)]) -> u64 {
         let mut n_left_out = 0;
         for member in &mut self.members {
@@ -425,22 +426,23 @@ impl CountedStruct {
         n_left_out
     }
 
-    /// Where in an element an address lies, as Cacheray computes it: wrong, even below zero, unless the region begins
-    /// at a multiple of the element's size.
+    /// Offset of an address in its element, as Cacheray computes it: wrong, even negative, unless the region begins at a
+    /// multiple of the element's size.
     fn offset(&self, addr: i64, start: i64) -> i64 {
         if self.size == 0 { 0 } else { addr.wrapping_rem(self.size) - start.wrapping_rem(self.size) }
     }
 
-    /// Where in the list of places an access to a region stands; `None` for odd ones.
+    /// Index into `places` for an access to a region; `None` for uncommon sizes, negative addresses and structures without
+    /// places.
     #[inline]
     fn place(&self, addr: i64, region: &Region, size: i8) -> Option<usize> {
         const SIZES: u32 = 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8 | 1 << 16;
         let own = self.size;
-        let is_odd = size as u8 > 16 || SIZES >> size & 1 == 0; // Negative sizes are large ones.
+        let is_odd = size as u8 > 16 || SIZES >> size & 1 == 0; // Negative sizes become large ones.
         if is_odd || own <= 0 || own > MAX_PLACES || addr < 0 || region.start < 0 {
             return None;
         }
-        // What is left of the address after multiples of the size, less what is left of the start.
+        // Remainder of the address divided by the size, minus that of the start.
         let mut offset = addr - region.start;
         if offset >= own {
             offset %= own;
@@ -451,7 +453,7 @@ impl CountedStruct {
         Some((offset + own) as usize * N_SIZES + size.trailing_zeros() as usize) // Not negative.
     }
 
-    /// Where the sums are of accesses like this one, the first so far.
+    /// Index of the sums for the first access of its kind; records it in `places`.
     #[cold]
     fn find_sums(
         &mut self,

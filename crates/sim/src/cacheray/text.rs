@@ -1,4 +1,4 @@
-//! What Cacheray's simulator writes: events, a log of the trace, and the report.
+//! The output of Cacheray's simulator: events, a log of the trace, and the report.
 //!
 //! SPEC: cacheray.md#cacherays-model.
 
@@ -6,7 +6,7 @@ use super::caches::{Event, Level};
 use super::structs::{CountedStruct, Remapped, Structs};
 use std::fmt::Write as _;
 
-/// Lines of 64 bytes and 512 sets: the constants with which Cacheray takes addresses apart, whatever its caches are.
+/// Line size and number of sets that Cacheray uses to split printed addresses, regardless of its caches.
 const SHOWN_LINE: i64 = 64;
 const SHOWN_SETS: i64 = 512;
 
@@ -42,17 +42,17 @@ pub fn event(level: &str, event: Event, out: &mut String) {
 /// Appends the line of an access in the log of the trace.
 pub fn logged_access(thread: u64, is_write: bool, addr: u64, size: u8, out: &mut String) {
     let what = if is_write { "WRITE" } else { "READ" };
-    let (tag, index, _) = parts(addr as i64); // Cacheray's addresses have a sign.
+    let (tag, index, _) = parts(addr as i64); // Signed in Cacheray.
     let _ = writeln!(
         out,
         "CPU: {thread}\tEVENT: {what}\tAddress: {addr:#x}\tSIZE: {}\tTag: {tag}\tIndex: {index}",
-        size as i8 // So have its sizes.
+        size as i8 // Signed too.
     );
 }
 
 /// Appends the line of an annotation in the log of the trace.
 pub fn logged_add(thread: u64, addr: u64, element_bytes: u32, n_elements: u32, name: &str, out: &mut String) {
-    let (element_bytes, n_elements) = (element_bytes as i32, n_elements as i32); // So have these.
+    let (element_bytes, n_elements) = (element_bytes as i32, n_elements as i32); // Signed too.
     let _ = writeln!(
         out,
         "CPU: {thread}\tEVENT: RTTA_ADD\tAddress: {addr:#x}\tELEMSIZE: {element_bytes}\tELEMCOUNT: {n_elements}\tTYPENAME: {name}"
@@ -64,7 +64,7 @@ pub fn logged_remove(thread: u64, addr: u64, out: &mut String) {
     let _ = writeln!(out, "CPU: {thread}\tEVENT: RTTA_REMOVE\tAddress: {addr:#x}");
 }
 
-/// What stands before the simulation: the caches, from the last to the first, and what the remap did.
+/// Output before the simulation: the caches, from the last to the first, and the results of the remap.
 pub fn beginning(levels: &[Level], remapped: &[Remapped]) -> String {
     let mut out = String::new();
     for level in levels.iter().rev().filter(|level| !level.is_full()) {
@@ -85,7 +85,7 @@ pub fn beginning(levels: &[Level], remapped: &[Remapped]) -> String {
     out
 }
 
-/// Appends what is said when an annotation's name is looked up.
+/// Appends the lines printed when an annotation's type name is looked up.
 pub fn found(name: &str, out: &mut String) {
     let _ = writeln!(out, "Found struct called {name}");
     let rewritten = quipu_symbols::types_file::Lookup::rewritten(name);
@@ -94,10 +94,10 @@ pub fn found(name: &str, out: &mut String) {
     }
 }
 
-/// Longer names of members are cut.
+/// Longest name of a member; longer ones are cut.
 const NAME_CHARS: usize = 16;
 
-/// The report after the simulation. Structures stand in the order of their names; Cacheray's order is that of a hash.
+/// The report after the simulation. Structures are sorted by name; Cacheray prints them in the order of a hash table.
 pub fn report(levels: &[Level], structs: &Structs, n_records: u64) -> String {
     let mut present: Vec<CountedStruct> = structs.present().collect();
     present.sort_by(|a, b| a.name.cmp(&b.name));
@@ -131,7 +131,7 @@ pub fn report(levels: &[Level], structs: &Structs, n_records: u64) -> String {
     let _ = writeln!(out, "{RULE}\n");
     for level in levels {
         let Level { name, accesses, hits, misses, reads, .. } = level;
-        let rate = |count: u64| java_double(count as f64 / *reads as f64 * 100.0); // As Cacheray has it.
+        let rate = |count: u64| java_double(count as f64 / *reads as f64 * 100.0); // As in Cacheray.
         let _ = writeln!(out, "{name}: \n{accesses} accesses");
         let _ = writeln!(out, "{hits} hits. {}% hit rate.", rate(*hits));
         let _ = writeln!(out, "{misses} misses. {}% miss rate.\n ", rate(*misses));

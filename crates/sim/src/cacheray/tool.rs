@@ -1,4 +1,4 @@
-//! Cacheray's caches as an analysis of any trace that has accesses.
+//! Cacheray's caches as an analysis of any trace with accesses.
 
 use super::caches::{Configuration, Level, Levels, Served};
 use quipu_model::ReportBody;
@@ -8,7 +8,7 @@ use quipu_model::pass::{Detail, Needs};
 use quipu_model::result;
 use quipu_model::{Batch, Columns, Error, ErrorKind, Order, Pass, Report, Result, Shard, ToolInfo};
 
-/// What is known of the analysis without a trace.
+/// Static description of the tool.
 pub static INFO: ToolInfo = ToolInfo {
     name: "cacheray-caches",
     summary: "caches as Cacheray's simulator has them, with its faults",
@@ -18,18 +18,18 @@ pub static INFO: ToolInfo = ToolInfo {
     in_report: false,
 };
 
-/// The largest access that the model takes: its sizes have a sign and 8 bits.
+/// Largest access that the simulator accepts: Cacheray's sizes are signed 8-bit numbers.
 const MAX_SIZE: u32 = i8::MAX as u32;
 
-/// The model at work. Loads and stores run through one hierarchy in the order of time; prefetches, flushes and fetches are
-/// left out, since Cacheray knows none.
+/// The simulator as a pass. Loads and stores run through one hierarchy in the order of time; prefetches, flushes and fetches
+/// are skipped, because Cacheray has none.
 #[derive(Clone, Debug)]
 pub struct ModelPass {
     levels: Levels,
     served: Served,
-    /// Accesses that are too large for the model.
+    /// Accesses skipped because they are larger than [`MAX_SIZE`].
     n_too_large: u64,
-    /// True once it has seen accesses.
+    /// Whether it has simulated any access.
     is_used: bool,
 }
 
@@ -58,7 +58,7 @@ impl Pass for ModelPass {
                 continue;
             }
             self.is_used = true;
-            // Cacheray's addresses have a sign; the size was looked at.
+            // Cacheray's addresses are signed; the size was checked above.
             let (addr, size) = (*addr as i64, *size as i8);
             self.levels.access(addr, size, is_write, &mut self.served, &mut |_, _| {})?;
         }

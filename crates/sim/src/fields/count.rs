@@ -1,33 +1,34 @@
-//! Numbers by field: each type has a counter for each of its fields, and a few after them.
+//! Counts by field. Each type has one counter per field, followed by [`PARTS_BEHIND`] more.
 
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 use std::ops::Range;
 
-/// After the counters of a type's fields: what belongs to no field.
+/// Counter for bytes of a type that belong to no field. This and the next two numbers are offsets after the fields'
+/// counters.
 pub(super) const GAP: u32 = 0;
-/// What lies after a region's only element.
+/// Counter for bytes after a region's only element.
 pub(super) const TRAILING: u32 = 1;
-/// What was counted for several fields, so often too much for the type.
+/// Accesses counted for more than one field: subtracted from the sum of the fields to get the type's total.
 const EXTRA: u32 = 2;
-/// How many counters stand after those of the fields.
+/// Number of counters after those of the fields.
 pub(super) const PARTS_BEHIND: u32 = 3;
 
-/// A type that regions were said to have, or a name that leads to none.
+/// The type of a region, or a type name that could not be resolved.
 #[derive(Clone, Debug)]
 pub(crate) struct Kind {
     pub(crate) name: String,
     /// The type, if it was found.
     pub(crate) shape: Option<u32>,
-    /// Its first counter.
+    /// Number of its first counter.
     pub(crate) base: u32,
     pub(crate) n_fields: u32,
-    /// Its cells in the table of all kinds.
+    /// Its bytes in the table of cells of all kinds.
     pub(super) cells: Range<u32>,
 }
 
 impl Kind {
-    /// The counters of its fields, of padding, and of what lies beyond.
+    /// Counters of its fields, of padding, and of bytes after the only element.
     pub(super) fn counters(&self) -> Range<u32> {
         self.base..self.base + self.n_fields + EXTRA
     }
@@ -37,11 +38,11 @@ impl Kind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally(pub(crate) [u64; 2]);
 
-/// The numbers of a thread.
+/// The counts of one thread.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counters {
     counts: Vec<[u64; 2]>,
-    /// Misses of each level, counter by counter.
+    /// Misses by counter, then by level.
     misses: Vec<u64>,
     n_levels: usize,
 }
@@ -61,12 +62,12 @@ impl Counters {
         self.counts[counter as usize][is_write] += 1;
     }
 
-    /// Notes that an access was counted this many times too often, at the counter after the fields of its type.
+    /// Notes that an access was counted `n` times too often, at the first counter after the fields of its type.
     pub(super) fn add_extra(&mut self, behind: u32, n: u64, is_write: usize) {
         self.counts[(behind + EXTRA) as usize][is_write] += n;
     }
 
-    /// Reads and writes by counter.
+    /// Reads and writes, by counter.
     pub(super) fn counts_mut(&mut self) -> &mut [[u64; 2]] {
         &mut self.counts
     }
@@ -81,18 +82,18 @@ impl Counters {
         self.misses.fill(0);
     }
 
-    /// Reads and writes at a counter.
+    /// Reads and writes of one counter.
     pub(super) fn at(&self, counter: u32) -> Tally {
         Tally(self.counts.get(counter as usize).copied().unwrap_or_default())
     }
 
-    /// Misses of each level at a counter.
+    /// Misses of one counter, by level.
     pub(super) fn misses_at(&self, counter: u32) -> &[u64] {
         let at = counter as usize * self.n_levels;
         self.misses.get(at..at + self.n_levels).unwrap_or(&[])
     }
 
-    /// Reads and writes of a type, each once.
+    /// Reads and writes of a type; each access counts once.
     pub(super) fn of_kind(&self, kind: &Kind) -> Tally {
         let mut all = self.at(kind.base + kind.n_fields + EXTRA).0.map(u64::wrapping_neg);
         for counter in kind.counters() {
@@ -103,22 +104,22 @@ impl Counters {
     }
 }
 
-/// Numbers of all threads together.
+/// Counts of one counter that are kept for all threads together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Total {
-    /// Accesses that go on in a further line, at the field where they begin.
+    /// Accesses that continue in the next line; counted for the field in which they begin.
     pub(crate) straddling: u64,
-    /// Accesses to more than one field; at the first counter of a type.
+    /// Accesses to more than one field; counted at the first counter of the type.
     pub(crate) several: u64,
-    /// Accesses that begin in a region and leave it; at the first counter of a type.
+    /// Accesses that begin in a region and end outside of it; counted at the first counter of the type.
     pub(crate) leaving: u64,
     /// Bytes in lines in which the type was touched.
     pub(crate) fetched: u64,
-    /// Bytes of these that were touched.
+    /// Those of them that were touched.
     pub(crate) used: u64,
 }
 
-/// The same for all counters.
+/// One [`Total`] per counter.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Totals(Vec<Total>);
 
@@ -158,18 +159,18 @@ impl Totals {
     }
 }
 
-/// Whose lines are counted.
+/// Owner of a set of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Whose {
     Counter(u32),
     Kind(u32),
     Site(u32),
     Thread(u32),
-    /// Everybody.
+    /// The whole program.
     All,
 }
 
-/// Distinct lines, as bits in words of 64 neighbours.
+/// Sets of distinct lines, as bits in words of 64 adjacent lines.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LineSets {
     words: HashMap<(Whose, u64), u64, FxBuildHasher>,

@@ -1,25 +1,25 @@
-//! Which types and fields accesses and misses go to.
+//! Attributes accesses and misses to types and fields.
 //!
-//! [`Fields`] goes along with a simulation: it hears of every access, every change of regions and every miss, in their order, and
-//! counts by field, by thread and by where memory was got.
+//! [`Fields`] accompanies a simulation. It receives every access, every change of regions and every miss in order, and
+//! counts them by field, by thread and by allocation site.
 //!
-//! An access counts once for its type and once for each field that it touches; with one that touches several, fields add up to
-//! more than their type. A miss counts for the field that has the first byte that was wanted of the line. What lies in a region
-//! without belonging to a field is its padding; what lies after a region's only element is *beyond* it.
+//! An access counts once for its type and once for each field that it touches; if it touches several, the fields add up to
+//! more than their type. A miss counts for the field that contains the first byte requested from the line. Bytes of a region
+//! that belong to no field are its padding; bytes after a region's only element are *beyond* it.
 //!
-//! What of a line was never touched is known when a region ends, or the trace: then its lines are *settled*, field by field, and
-//! count as fresh for what comes after.
+//! Which bytes of a line were never touched is known only when a region or the trace ends: its lines are then *settled*,
+//! field by field, and count as fresh from there on.
 //!
 //! | file | what |
 //! |---|---|
-//! | `count` | numbers by field |
-//! | `quick` | what nearly all accesses are |
+//! | `count` | counts by field |
+//! | `quick` | the fast path for nearly all accesses |
 //! | `space` | memory by pages: regions and touched bytes |
 //! | `sharing` | lines that threads take over from each other |
-//! | `settle` | what of the lines was used |
+//! | `settle` | used and unused bytes of lines |
 //! | `source` | types out of programs and files; variables |
 //! | `rows` | each access with its type |
-//! | `report`, `show` | the results, for machines and people |
+//! | `report`, `show` | the results, as data and as text |
 //! | `tool` | the analysis `types` |
 
 mod count;
@@ -56,66 +56,66 @@ use sharing::{Sharing, Turn};
 use space::{Line, NOBODY, PAGE_SHIFT, Space};
 use std::ops::Range;
 
-/// Places where memory is got that are told apart; all further ones are one.
+/// Allocation sites with counts of their own; all further ones are counted with the first, which is memory without a region.
 const MAX_SITES: usize = 1 << 16;
-/// Threads that are told apart; all further ones are one.
+/// Threads with counts of their own; all further ones share the last.
 const MAX_THREADS: usize = 1 << 12;
 
-/// What kinds of variables of unknown type begin with.
+/// Prefix of the kind of a variable whose type is unknown.
 pub(crate) const UNKNOWN: &str = "unknown type, symbol ";
 
-/// Where memory was got: a variable, or annotations that say the same.
+/// An allocation site: a variable, or all annotations with the same type, element size and number of elements.
 #[derive(Clone, Debug)]
 pub(crate) struct Site {
-    /// The name of the variable; of annotations, the type's name as they have it.
+    /// Name of the variable; for annotations, the type's name as the trace spells it.
     pub(crate) name: String,
-    /// Its kind, by number.
+    /// Number of its kind.
     pub(crate) kind: u32,
     /// Whether it is a variable.
     pub(crate) is_variable: bool,
-    /// Bytes of each region.
+    /// Bytes per region.
     pub(crate) bytes: u64,
-    /// How many regions there were.
+    /// Number of regions.
     pub(crate) regions: u64,
     pub(crate) counts: Tally,
     pub(crate) misses: Vec<u64>,
 }
 
-/// Counts by field; see the module.
+/// Counts by field; see the module documentation.
 #[derive(Clone, Debug)]
 pub(crate) struct Fields {
     attribution: Attribution,
     line_shift: u32,
-    /// Bytes of a line that one bit stands for, as a power of two.
+    /// Bytes per bit of a line, as a power of two.
     unit_shift: u32,
     n_levels: usize,
     kinds: Vec<Kind>,
     by_shape: HashMap<u32, u32, FxBuildHasher>,
     by_name: HashMap<Box<[u8]>, u32, FxBuildHasher>,
     sites: Vec<Site>,
-    /// Sites by kind and numbers of annotations.
+    /// Sites of annotations, by kind, element size and number of elements.
     site_of: HashMap<(u32, u64, u64), u32, FxBuildHasher>,
-    /// Numbers of each thread, by counter.
+    /// Counts of each thread, by counter.
     threads: Vec<Counters>,
-    /// All numbers that only totals have.
+    /// Counts that are kept for all threads together.
     totals: count::Totals,
     n_counters: u32,
-    /// The bytes of all kinds.
+    /// The cells of all kinds.
     cells: Vec<Cell>,
-    /// What the accesses of the last call were reported as, row by row; empty if they are not reported.
+    /// Counter and site of each access of the last call, row by row; empty if nothing requested them.
     told: Vec<Told>,
     space: Space,
     sharing: Sharing,
-    /// Lines touched by each counter, site and thread.
+    /// Lines touched, by counter, kind, site and thread.
     lines: count::LineSets,
-    /// Regions without a place in the map, which is full.
+    /// Regions that did not fit into the full map.
     n_left_out: u64,
-    /// Counters of what one access touches.
+    /// Buffer for the counters that one access touches.
     touched: Vec<u32>,
 }
 
 impl Fields {
-    /// No access yet. Lines have this many bytes as a power of two, misses this many levels.
+    /// Creates empty counts. `line_shift` is the line size as a power of two, `n_levels` the number of levels with misses.
     pub(crate) fn new(types: Types, line_shift: u32, n_levels: usize) -> Fields {
         let mut fields = Fields {
             attribution: Attribution::new(types),
@@ -138,13 +138,13 @@ impl Fields {
             n_left_out: 0,
             touched: Vec::new(),
         };
-        // Memory that no region has is the first kind, got at the first site.
+        // Memory outside of all regions is the first kind, at the first site.
         let unknown = fields.add_kind("(no region)".to_owned(), None);
         fields.add_site("(no region)".to_owned(), unknown, false, 0);
         fields
     }
 
-    /// Forgets all numbers; regions and what is in lines stay.
+    /// Resets all counts; regions and the state of lines stay.
     pub(crate) fn reset(&mut self) {
         self.settle_all();
         for counters in &mut self.threads {
@@ -161,7 +161,7 @@ impl Fields {
 
     fn add_kind(&mut self, name: String, shape: Option<u32>) -> u32 {
         let (n_fields, cells) = match shape.map(|shape| self.attribution.types().shape(shape)) {
-            // Of few types.
+            // There are few types.
             Some(shape) => (shape.fields.len() as u32, quick::add_cells(&mut self.cells, shape)),
             None => (1, 0..0),
         };
@@ -192,7 +192,7 @@ impl Fields {
         kind
     }
 
-    /// The kind that an annotation names: a type, or a name that leads to none.
+    /// The kind of a name in an annotation: a type, or a name that could not be resolved.
     fn kind_named(&mut self, name: &[u8]) -> u32 {
         if let Some(kind) = self.by_name.get(name) {
             return *kind;
@@ -206,7 +206,7 @@ impl Fields {
         kind
     }
 
-    /// Adds the variables of the program, moved from their addresses in the file by `base`.
+    /// Adds the program's variables; `base` is added to their addresses in the file.
     pub(crate) fn add_variables(&mut self, base: u64) {
         let Some(program) = self.attribution.types().shared_program() else { return };
         for global in program.variables().globals.iter().filter(|global| global.size > 0) {
@@ -229,7 +229,7 @@ impl Fields {
         }
     }
 
-    /// Adds variables that are known by name only, moved as those of [`Fields::add_variables`].
+    /// Adds variables known only by name, relocated like those of [`Fields::add_variables`].
     pub(crate) fn add_symbols(&mut self, symbols: &[DataSymbol], base: u64) {
         for symbol in symbols.iter().take(MAX_SITES / 2) {
             let kind = self.add_kind(format!("{UNKNOWN}{}", symbol.name), None);
@@ -245,7 +245,7 @@ impl Fields {
         }
     }
 
-    /// A change of regions: a row of the batch's lens.
+    /// Applies one row of the batch's regions lens.
     pub(crate) fn event(&mut self, batch: &Batch, row: usize) {
         let regions = &batch.regions;
         let addr = regions.addr[row];
@@ -279,20 +279,20 @@ impl Fields {
         self.space.repaint(addr, end, self.attribution.regions());
     }
 
-    /// All changes of regions of a batch whose accesses do not count.
+    /// Applies all region changes of a batch whose accesses do not count.
     pub(crate) fn events(&mut self, batch: &Batch) {
         (0..batch.regions.len()).for_each(|row| self.event(batch, row));
     }
 
-    /// Accesses of a thread.
+    /// Counts accesses of a thread.
     pub(crate) fn accesses(&mut self, batch: &Batch, rows: Range<usize>, thread: usize) {
         let thread = self.thread(thread);
         let mut counters = std::mem::take(&mut self.threads[thread]);
-        self.accesses_of(&mut counters, thread as u32, batch, rows); // Below the most.
+        self.accesses_of(&mut counters, thread as u32, batch, rows); // At most `MAX_THREADS`.
         self.threads[thread] = counters;
     }
 
-    /// The position of a thread's counters, for which there is room.
+    /// Index of a thread's counters, which are created if needed.
     fn thread(&mut self, thread: usize) -> usize {
         let thread = thread.min(MAX_THREADS - 1);
         if self.threads.len() <= thread {
@@ -302,7 +302,7 @@ impl Fields {
         thread
     }
 
-    /// An access of any sort.
+    /// Counts an access on the slow path, which handles any access.
     fn access(&mut self, counters: &mut Counters, thread: u32, addr: u64, size: u64, is_write: usize) {
         let regions = self.attribution.regions();
         let last = addr.wrapping_add(size - 1);
@@ -312,7 +312,7 @@ impl Fields {
             self.touch(addr, last, thread, is_write);
         }
         let Some(region) = self.space.region(page, addr, self.attribution.regions()) else {
-            // Whatever a region that begins within the access is, it begins elsewhere.
+            // The access begins outside of all regions, so a region that begins within it does not count.
             counters.add(0, is_write);
             self.sites[0].counts.0[is_write] += 1;
             if !is_in_line {
@@ -333,7 +333,7 @@ impl Fields {
         }
     }
 
-    /// Notes what of a line a thread has touched.
+    /// Marks the touched bytes of a line for a thread.
     fn touch(&mut self, addr: u64, last: u64, thread: u32, is_write: usize) {
         let page = self.space.page(addr, self.attribution.regions());
         let line = self.space.line(page, addr);
@@ -343,7 +343,7 @@ impl Fields {
         line.seen[is_write] |= bits_between(addr, last, self.line_shift, self.unit_shift);
     }
 
-    /// An access to more than one field or line, to padding, or beyond a region.
+    /// Counts an access to more than one field or line, to padding, or beyond a region.
     fn access_parts(
         &mut self,
         counters: &mut Counters,
@@ -355,7 +355,7 @@ impl Fields {
         let site = &self.sites[region.what.origin as usize];
         let kind = &self.kinds[site.kind as usize];
         let end = region.end.min(last.saturating_add(1));
-        // Kept for its memory: an access may touch as many fields as it has bytes.
+        // The buffer is kept between calls: an access may touch as many fields as it has bytes.
         let mut seen = std::mem::take(&mut self.touched);
         seen.clear();
         spans(self.attribution.types(), kind, &region, addr..end, &mut |counter, _| {
@@ -367,7 +367,7 @@ impl Fields {
         for counter in &seen {
             counters.add(*counter, is_write);
         }
-        // The type counts the access once.
+        // The type itself counts the access only once.
         counters.add_extra(base + n_fields, (seen.len() as u64).saturating_sub(1), is_write);
         if seen.len() > 1 {
             self.totals.several(base);
@@ -382,7 +382,7 @@ impl Fields {
         self.touched = seen;
     }
 
-    /// Notes an access that continues in further lines.
+    /// Counts an access that continues in further lines.
     #[cold]
     fn spill(&mut self, addr: u64, last: u64, thread: u32, is_write: usize) {
         if last < addr {
@@ -399,7 +399,8 @@ impl Fields {
         }
     }
 
-    /// Misses of a thread, of the accesses of the last call if these were told; caches have these levels.
+    /// Counts misses of a thread. They belong to the accesses of the last call if these were recorded in `told`. `levels`
+    /// maps each cache to its level.
     pub(crate) fn misses(&mut self, misses: &[Miss], levels: &[Option<usize>], thread: usize) {
         let thread = self.thread(thread);
         for miss in misses {
@@ -407,7 +408,7 @@ impl Fields {
                 continue;
             }
             let Some(level) = levels[miss.cache as usize] else { continue };
-            // What was told as one field is of one line, and so is its miss.
+            // An access recorded under one field lies in one line, so its miss has the same field.
             let told = self.told.get(miss.row as usize).copied().filter(|told| *told != Told::NOT);
             let told = match told {
                 Some(told) => told,
@@ -420,11 +421,11 @@ impl Fields {
         }
     }
 
-    /// Whose the first byte is that missed.
+    /// Looks up the counter and site of the first byte that missed.
     fn tell(&mut self, miss: &Miss) -> Told {
         let region = match self.space.known(miss.addr) {
             Some(page) => self.space.region(page, miss.addr, self.attribution.regions()).copied(),
-            // Without counts of accesses there are no pages.
+            // Pages exist only if accesses are counted.
             None => self.attribution.at(miss.addr).map(|hit| hit.region),
         };
         match region {
@@ -436,7 +437,7 @@ impl Fields {
     /// The counter of the first byte of an access to a region.
     fn counter_at(&self, region: &Region<Held>, addr: u64, size: u32) -> u32 {
         let kind = &self.kinds[self.sites[region.what.origin as usize].kind as usize];
-        // What an access has in other fields does not matter, but how long it is tells apart what lies over each other.
+        // Other fields that the access touches do not matter, but its size selects among overlapping members.
         let types = self.attribution.types();
         let size = u64::from(size).max(1);
         if let Some(field) = field_at(types, kind, region, addr, size) {
@@ -451,10 +452,10 @@ impl Fields {
     }
 }
 
-/// The field of a region's element that has all of these bytes, if that is seen at once; else [`spans`] knows.
+/// The field of a region's element that contains all of these bytes, if a table look-up finds it; otherwise use [`spans`].
 fn field_at(types: &Types, kind: &Kind, region: &Region<Held>, addr: u64, size: u64) -> Option<u32> {
     let offset = region.offset(addr);
-    // Elements may be closer together than their type is long.
+    // Elements may be closer together than the size of their type.
     let stride = region.what.stride;
     let is_in_element = stride == 0 || offset + size <= stride;
     let field = match kind.shape {
@@ -464,7 +465,7 @@ fn field_at(types: &Types, kind: &Kind, region: &Region<Held>, addr: u64, size: 
     field.filter(|_| is_in_element & (addr.wrapping_add(size - 1) < region.end))
 }
 
-/// The bits of a line for the bytes from one address to another.
+/// The bits of a line that stand for the bytes from `first` to `last`, inclusive.
 #[inline]
 fn bits_between(first: u64, last: u64, line_shift: u32, unit_shift: u32) -> u64 {
     let in_line = |addr: u64| (addr & ((1 << line_shift) - 1)) >> unit_shift;
@@ -472,7 +473,7 @@ fn bits_between(first: u64, last: u64, line_shift: u32, unit_shift: u32) -> u64 
     (u64::MAX >> (63 - (last - first))) << first
 }
 
-/// A thread touches a line that another one touched last, or none.
+/// Hands a line to a thread when another thread, or none, touched it last.
 #[cold]
 fn take_over(line: &mut Line, number: u64, thread: u32, sharing: &mut Sharing, lines: &mut count::LineSets) {
     lines.add(count::Whose::Thread(thread), number);
@@ -484,7 +485,7 @@ fn take_over(line: &mut Line, number: u64, thread: u32, sharing: &mut Sharing, l
     line.hand_over(thread);
 }
 
-/// Calls `each` with the counter of everything that lies in some bytes of a region, and those bytes.
+/// Splits some bytes of a region into fields and padding; calls `each` with the counter and the bytes of each part.
 fn spans(
     types: &Types,
     kind: &Kind,

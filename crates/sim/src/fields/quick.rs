@@ -1,7 +1,7 @@
-//! What nearly all accesses are: to one field of one element, within one line that the thread had last.
+//! The fast path for nearly all accesses: to one field of one element, within one line that the same thread touched last.
 //!
-//! A [`Window`] is where such accesses differ in nothing but their offset. As long as they stay in it, the field is one
-//! look-up in a table away. Whatever is out of the ordinary goes [the way](Fields::access) that everything could go.
+//! Within a [`Window`], such accesses differ only in their offset. As long as they stay in it, finding the field takes one
+//! look-up in a table. Any other access takes the [slow path](Fields::access).
 
 use super::count::{Counters, Tally};
 use super::space::Space;
@@ -13,40 +13,40 @@ use quipu_symbols::attribute::{Held, Shape};
 use quipu_symbols::regions::RegionMap;
 use std::ops::Range;
 
-/// A byte of a type: its field, and of how many bytes from there on that field has all.
+/// A byte of a type: its field, and how many bytes from there on belong to that field alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cell {
     field: u16,
     room: u16,
 }
 
-/// Bytes of all types that have cells; what goes beyond is counted without.
+/// Bytes of all types together that get cells; further types take the slow path.
 const MAX_CELLS: usize = 1 << 24;
-/// The cell of memory without fields.
+/// Index of the cell for memory without fields.
 const PLAIN: u32 = 0;
-/// The cell of bytes that have none.
+/// Index of the cell for bytes that the fast path cannot attribute.
 const ODD: u32 = 1;
 
-/// The cells of no type.
+/// The cells at [`PLAIN`] and [`ODD`], which belong to no type.
 pub(super) fn first_cells() -> Vec<Cell> {
     vec![Cell { field: 0, room: u16::MAX }, Cell { field: 0, room: 0 }]
 }
 
-/// Adds the cells of a type; where they are.
+/// Adds the cells of a type; returns their range.
 pub(super) fn add_cells(cells: &mut Vec<Cell>, shape: &Shape) -> Range<u32> {
-    let start = cells.len() as u32; // Below the most.
+    let start = cells.len() as u32; // At most `MAX_CELLS`.
     if cells.len() < MAX_CELLS {
         cells.extend(shape.runs().map(|(field, room)| Cell { field, room }));
     }
     start..cells.len() as u32
 }
 
-/// What an access was told as: a counter, and in the upper half a site.
+/// Counter (lower half) and site (upper half) under which an access was counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Told(u64);
 
 impl Told {
-    /// As more than that.
+    /// The access does not have a single field.
     pub(super) const NOT: Told = Told(u64::MAX);
 
     pub(super) fn new(counter: u32, site: u32) -> Told {
@@ -62,25 +62,25 @@ impl Told {
     }
 }
 
-/// Bytes of one element of a region, or of none, on one page.
+/// A range of bytes on one page, in one element of a region or outside of all regions.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     start: u64,
     n_bytes: u64,
-    /// Of a line's number, what is to be added to be its position.
+    /// Number to add to a line's number to get its index.
     first_line: u64,
-    /// The cell of the first byte, and those bits of an offset that lead to others.
+    /// Cell of the first byte, and mask for the offsets that select other cells.
     cell: u64,
     mask: u64,
-    /// What an access to the first field is counted as.
+    /// Counter and site for an access to the first field.
     told: Told,
 }
 
-/// Before the first access.
+/// An empty window, before the first access.
 const NOWHERE: Window = Window { start: 0, n_bytes: 0, first_line: 0, cell: 0, mask: 0, told: Told(0) };
 
 impl Window {
-    /// The window around an address.
+    /// Builds the window around an address.
     #[inline(never)]
     fn around(
         addr: u64,
@@ -94,7 +94,7 @@ impl Window {
         let spot = space.spot(page, addr, regions);
         let (start, n_bytes) = (spot.start, spot.end - spot.start);
         let Some(region) = spot.region else {
-            // The cell of memory without fields, the counter of memory without a region.
+            // The cell of memory without fields, and the counter of memory outside of regions.
             return Window { start, n_bytes, first_line, ..NOWHERE };
         };
         let site = region.what.origin;
@@ -104,7 +104,7 @@ impl Window {
         if kind.shape.is_none() {
             return plain;
         }
-        // Elements may be closer together than their type is long.
+        // Elements may be closer together than the size of their type.
         let (element, stride) = (addr - region.offset(addr), region.what.stride);
         let element_end = if stride == 0 { spot.end } else { element.saturating_add(stride).min(spot.end) };
         let n_cells = u64::from(kind.cells.end - kind.cells.start);
@@ -117,7 +117,7 @@ impl Window {
     }
 }
 
-/// The bits of this many bytes.
+/// Masks with the lowest N bits set; all bits from 64 on.
 const BITS: [u64; 128] = {
     let mut bits = [u64::MAX; 128];
     let mut n = 0;
@@ -129,7 +129,7 @@ const BITS: [u64; 128] = {
 };
 
 impl Fields {
-    /// Accesses of a thread, at these rows.
+    /// Counts accesses of a thread at these rows.
     pub(super) fn accesses_of(
         &mut self,
         counters: &mut Counters,
@@ -164,10 +164,10 @@ impl Fields {
         }
     }
 
-    /// Goes over the rows from `at` on up to the first that is out of the ordinary, which is the result. Lines have 2^`SHIFT`
-    /// bytes, or as many as it takes.
+    /// Counts rows from `at` up to the first one that the fast path cannot handle; returns its index, or the number of rows.
+    /// Lines have 2^`SHIFT` bytes; with 0, the size is read from `self`.
     ///
-    /// PERF: types; what is counted by site waits in a register.
+    /// PERF: types; the counts of the current site stay in a register.
     #[inline(never)]
     fn quick<const SHIFT: u32>(
         &mut self,
@@ -186,7 +186,7 @@ impl Fields {
         let (sizes, told) = (&rows.size[..n_rows], &mut told[..n_rows]);
         let counts = counters.counts_mut();
         let mut here = *window;
-        // How many accesses the site had, and how many of them wrote, in the upper half.
+        // Number of accesses to the site, and in the upper half the number of writes.
         let mut tally = 0u64;
         let mut stop = n_rows;
         for row in at..n_rows {
@@ -241,7 +241,7 @@ impl Fields {
     }
 }
 
-/// Bytes of a usual line, as a power of two.
+/// The common line size, as a power of two.
 const USUAL_SHIFT: u32 = 6;
 
 /// Accesses as columns of equal length.
@@ -252,7 +252,7 @@ struct Rows<'a> {
     size: &'a [u32],
 }
 
-/// Adds accesses, and in the upper half how many of them wrote, to a site.
+/// Adds a tally to a site: accesses in the lower half, writes among them in the upper half.
 #[inline]
 fn count_for(sites: &mut [Site], site: u32, tally: &mut u64) {
     let (n, n_writes) = (*tally & u64::from(u32::MAX), *tally >> 32);

@@ -1,4 +1,4 @@
-//! What was counted by type, field, place of allocation and thread.
+//! The results by type, field, allocation site and thread.
 
 use super::count::{GAP, Kind, TRAILING, Whose};
 use super::{Fields, Site};
@@ -11,9 +11,9 @@ use quipu_symbols::attribute::Field;
 use quipu_symbols::layout::Cell as Byte;
 use rustc_hash::FxBuildHasher;
 
-/// The fewest fields that have so large a share of their type's accesses are hot.
+/// The smallest set of fields with this share of their type's accesses is hot.
 const HOT: f64 = 0.8;
-/// Fields with less than this share are cold.
+/// A field with less than this share of its type's accesses is cold.
 const COLD: f64 = 0.01;
 
 result! {
@@ -162,7 +162,7 @@ result! {
     }
 }
 
-/// What the report needs besides.
+/// Facts about the run that the report needs in addition to counts.
 pub(crate) struct Around<'a> {
     pub(crate) line_size: u64,
     pub(crate) levels: Vec<String>,
@@ -170,7 +170,7 @@ pub(crate) struct Around<'a> {
     pub(crate) top: usize,
 }
 
-/// The largest type whose picture is kept, in bytes.
+/// Largest type in bytes that gets a byte map.
 const MAX_PICTURE: u64 = 1 << 12;
 
 impl Numbers {
@@ -190,14 +190,14 @@ impl Numbers {
         self.add(other.reads, other.writes, &other.misses);
     }
 
-    /// Misses of the last level, then of those before it, then accesses: what is hotter is larger.
+    /// Sort key: misses of the last level, then of those before it, then accesses. Hotter is larger.
     pub(super) fn rank(&self) -> (Vec<u64>, u64) {
         (self.misses.iter().rev().copied().collect(), self.accesses)
     }
 }
 
 impl Fields {
-    /// The result.
+    /// Builds the report.
     pub(crate) fn report(mut self, around: &Around<'_>) -> TypeReport {
         self.settle_all();
         let n_levels = around.levels.len();
@@ -264,7 +264,7 @@ impl Fields {
         }
     }
 
-    /// The fields that miss most, and how many more do.
+    /// The fields with most misses, and the number of further fields that miss.
     pub(crate) fn missing(&self, top: usize) -> (Vec<MissingField>, u64) {
         let mut rows = Vec::new();
         for (number, kind) in (0_u32..).zip(&self.kinds) {
@@ -292,7 +292,7 @@ impl Fields {
         (rows.into_iter().map(|(_, row)| row).collect(), more)
     }
 
-    /// True if only variables have the type: no annotation said that it matters.
+    /// Whether the type occurs in variables only, never in an annotation.
     fn is_variables_only(&self, name: &str) -> bool {
         let of = |site: &&Site| self.kinds.get(site.kind as usize).is_some_and(|kind| kind.name == name);
         self.sites.iter().filter(of).all(|site| site.is_variable)
@@ -399,7 +399,7 @@ impl Fields {
 
     fn thread_rows(&self, around: &Around<'_>) -> Vec<ThreadRow> {
         let rows = self.threads.iter().enumerate().map(|(thread, of)| {
-            let mut row = named(thread as u32, around); // Few are told apart.
+            let mut row = named(thread as u32, around); // At most `MAX_THREADS`.
             row.numbers.misses = vec![0; self.n_levels];
             for kind in &self.kinds {
                 let [reads, writes] = of.of_kind(kind).0;
@@ -436,7 +436,7 @@ impl Fields {
         SharedLine { addr: line << self.line_shift, false_sharing: of.moves[1], moves: of.moves[0], parts }
     }
 
-    /// How often lines with a type moved for nothing.
+    /// Number of false-sharing moves of lines by kind.
     fn false_sharing_by_kind(&self) -> HashMap<u32, u64, FxBuildHasher> {
         let mut moves: HashMap<u32, u64, FxBuildHasher> = HashMap::default();
         for of in self.sharing.lines.values().flat_map(|line| &line.by_kind) {
@@ -446,14 +446,14 @@ impl Fields {
     }
 }
 
-/// A thread by its number among those met; beyond the most that are told apart, all the rest.
+/// Row of a thread by its number. From [`MAX_THREADS`](super::MAX_THREADS) on, one row stands for all the rest.
 fn named(thread: u32, around: &Around<'_>) -> ThreadRow {
     let of = around.threads.get(thread as usize).copied().unwrap_or_default();
     ThreadRow { thread: of.thread, numbers: Numbers::default() }
 }
 
 impl SharedPart {
-    /// What people call it: `Node[3].next`.
+    /// Name for people: `Node[3].next`.
     pub(super) fn spelled(&self) -> String {
         let Some(of) = &self.of else { return "(no region)".to_owned() };
         let element = if self.element > 0 { format!("[{}]", self.element) } else { String::new() };
@@ -466,7 +466,7 @@ impl SharedPart {
 }
 
 impl MissingField {
-    /// What people call it: `Node.next`.
+    /// Name for people: `Node.next`.
     pub(crate) fn spelled(&self) -> String {
         match (self.of.as_deref(), self.field.as_deref()) {
             (None, _) => "(no region)".to_owned(),
@@ -477,7 +477,7 @@ impl MissingField {
     }
 }
 
-/// Says which fields are hot and which are cold.
+/// Labels fields as hot, cold or untouched.
 fn name_heat(fields: &mut [FieldRow]) {
     let total: u64 = fields.iter().map(|field| field.part.numbers.accesses).sum();
     let mut order: Vec<usize> = (0..fields.len()).collect();
@@ -485,7 +485,7 @@ fn name_heat(fields: &mut [FieldRow]) {
     let mut before = 0;
     for at in order {
         let accesses = fields[at].part.numbers.accesses;
-        // Shares of a count.
+        // Shares of a total.
         let (share, reached) = (accesses as f64 / total.max(1) as f64, before as f64 / total.max(1) as f64);
         fields[at].heat = match () {
             () if accesses == 0 => "untouched",

@@ -1,10 +1,10 @@
-//! Each access with the type, field and element that its memory has, as rows.
+//! Rows of accesses with the type, field and element of their memory.
 //!
-//! Memory has a type as for the tool `types`: of regions over each other the newest counts, then variables of the program.
-//! An access that touches several fields is in the one that has its first byte. Padding has no field, what lies in no region
-//! neither type nor anything else. Fetches are no rows.
+//! Types are attributed as in the tool `types`: by the newest of overlapping regions, else by variables of the program. An
+//! access that touches several fields belongs to the field of its first byte. Padding has no field; memory outside of all
+//! regions has neither type nor field. Fetches are left out.
 //!
-//! Memory grows with the live regions and the types that are met, not with the accesses.
+//! Memory grows with the number of live regions and of types met, not with the accesses.
 
 use super::tool::source;
 use super::{Fields, Held};
@@ -20,7 +20,7 @@ use quipu_symbols::attribute::Spot;
 use quipu_symbols::regions::Region;
 use std::sync::Arc;
 
-/// The rows of the tool `types`.
+/// Row source of the tool `types`.
 #[derive(Debug)]
 pub(crate) struct Each;
 
@@ -34,7 +34,7 @@ static INFO: ToolInfo = ToolInfo {
 };
 
 rows! {
-    /// Accesses with what their memory is.
+    /// Accesses with the type, field and element of their memory.
     pub(crate) struct Typed: "accesses-with-types" derived "Accesses with the type, field and element of their memory.", len addr {
         at: Vec<u32> => "Record index inside the batch.";
         addr: Vec<u64> as Type::Address, role(Role::ADDRESS) => "First byte touched.";
@@ -86,7 +86,7 @@ impl RowTool for Each {
 #[derive(Clone)]
 struct Maker {
     fields: Fields,
-    /// Which texts are looked at: the type, the field, the variable.
+    /// Whether the type, the field and the variable are requested.
     wants: [bool; 3],
 }
 
@@ -116,7 +116,7 @@ impl RowMaker for Maker {
 }
 
 impl Maker {
-    /// What the memory at an address is.
+    /// Appends the type, field, element and region of the memory at an address.
     fn tell(&mut self, addr: u64, size: u64, rows: &mut Typed) {
         let hit = self.fields.attribution.at(addr);
         rows.element.push(hit.map(|hit| hit.element));
@@ -136,7 +136,7 @@ impl Maker {
         }
     }
 
-    /// The way to the field that has a byte of an element.
+    /// Path of the field that contains a byte of an element.
     fn field(&self, region: &Region<Held>, offset: u64, size: u64) -> Option<&str> {
         let shape = self.fields.attribution.types().shape(region.what.shape?);
         if offset >= shape.size && !shape.is_open {

@@ -1,4 +1,4 @@
-//! Settling lines: what of them was used, by whom, before regions change.
+//! Settles lines before regions change: which bytes were used, and which threads shared them.
 
 use super::count::Whose;
 use super::sharing::{Shared, SharedWith, Turn};
@@ -6,7 +6,7 @@ use super::space::{NOBODY, PAGE_SHIFT};
 use super::{Fields, bits_between, spans};
 
 impl Fields {
-    /// Settles what lies between two addresses: what was used of it, and what threads shared by now.
+    /// Settles the lines between two addresses: counts the bytes that were used, and resolves what threads shared so far.
     pub(super) fn settle(&mut self, start: u64, end: u64) {
         let Fields { attribution, space, kinds, sites, totals, lines, sharing, .. } = self;
         let (regions, types) = (attribution.regions(), attribution.types());
@@ -27,7 +27,7 @@ impl Fields {
                 let last = last.min(line_base | ((1 << line_shift) - 1));
                 let bits = |from: u64, to: u64| bits_between(from, to - 1, line_shift, unit_shift);
                 let end = last.saturating_add(1);
-                // Who comes next does not share what is gone.
+                // Threads that touch this memory later do not share data that is gone.
                 let gone = bits_between(first, last, line_shift, unit_shift);
                 if line.is_shared && (line.seen[0] | line.seen[1]) & gone != 0 {
                     sharing.ended(number, Turn { thread: line.owner, seen: line.seen });
@@ -82,17 +82,17 @@ impl Fields {
         });
     }
 
-    /// Settles everything.
+    /// Settles all lines.
     pub(super) fn settle_all(&mut self) {
         self.settle(0, u64::MAX);
     }
 }
 
-/// Parts of a line that are told apart.
+/// Parts of one shared line that are listed.
 const MAX_PARTS: usize = 64;
 
 impl Shared {
-    /// Says what some bytes are that threads have touched, and their kind.
+    /// Records to which threads and fields some touched bytes belong, and counts false sharing for their kind.
     fn resolve(&mut self, with: SharedWith, kind: u32, bits: u64) {
         if self.touched.iter().any(|(_, touched)| touched & bits != 0) {
             self.count(kind);

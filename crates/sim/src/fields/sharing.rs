@@ -1,38 +1,38 @@
-//! Lines that threads take over from each other.
+//! Lines that move between threads: true and false sharing.
 //!
-//! A *turn* is what one thread does to a line until another thread touches it. Where a turn follows that of another thread and
-//! either of them wrote, the line had to move between the cores' caches. If one of them touched a byte that the other wrote,
-//! they share data, and the line moved for a reason; if not, they share only the line: *false sharing*, which another layout
-//! would have spared. Turns without a write move nothing.
+//! A *turn* is what one thread does to a line until another thread touches it. If two successive turns come from different
+//! threads and either of them wrote, the line had to move between the cores' caches. If one of them touched a byte that the
+//! other wrote, they share data and the move was necessary. If not, they share only the line: *false sharing*, which another
+//! layout would avoid. Turns without a write cause no move.
 
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-/// Lines that are watched; of more, turns are counted for all of them together only.
+/// Lines with details of their own; for further lines, only the number of turns is counted.
 const MAX_LINES: usize = 1 << 20;
-/// Threads that are told apart on one line.
+/// Threads that are distinguished on one line.
 const MAX_THREADS: usize = 16;
 
-/// A turn: which thread, and what it has read and written.
+/// A turn: the thread, and the bytes that it read and wrote, as bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) thread: u32,
     pub(crate) seen: [u64; 2],
 }
 
-/// What a line had to move for.
+/// Why a line moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Move {
-    /// Without a write it did not have to.
+    /// It did not have to: neither turn wrote.
     None,
-    /// Data.
+    /// True sharing: the threads share data.
     True,
-    /// Only the line.
+    /// False sharing: the threads share only the line.
     False,
 }
 
 impl Turn {
-    /// What a turn makes of the one before it.
+    /// Classifies this turn and the one before it.
     pub(crate) fn behind(&self, before: &Turn) -> Move {
         let all = |turn: &Turn| turn.seen[0] | turn.seen[1];
         let (wrote, had_written) = (self.seen[1], before.seen[1]);
@@ -46,54 +46,54 @@ impl Turn {
     }
 }
 
-/// A line that moved.
+/// Sharing statistics of one line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shared {
     before: Option<Turn>,
-    /// How often it moved for data, and for nothing.
+    /// Moves by true and by false sharing.
     pub(crate) moves: [u64; 2],
-    /// What each thread has touched in turns that moved it for nothing, since that was last told apart by field.
+    /// Bytes that each thread touched in false-sharing turns, since they were last resolved to fields.
     pub(crate) touched: Vec<(u32, u64)>,
-    /// What that was.
+    /// The resolved fields.
     pub(crate) with: Vec<SharedWith>,
-    /// How often it moved for nothing, by the kind of what was touched.
+    /// Moves by false sharing, by kind of the data touched.
     pub(crate) by_kind: Vec<KindMoves>,
-    /// Moves for nothing for which every kind is known.
+    /// False-sharing moves for which all kinds have been counted.
     n_settled: u64,
 }
 
-/// How often a line moved for nothing that has something of a kind.
+/// Number of false-sharing moves of a line that involve a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KindMoves {
     pub(crate) kind: u32,
     pub(crate) moves: u64,
-    /// Moves of the line, of whatever kind, when that was counted last.
+    /// All false-sharing moves of the line when this was last updated.
     until: u64,
 }
 
-/// What a thread touched on a line.
+/// A field that a thread touched on a shared line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SharedWith {
     pub(crate) thread: u32,
-    /// Where its memory was got.
+    /// Site of its memory.
     pub(crate) origin: u32,
-    /// The counter of its field.
+    /// Counter of its field.
     pub(crate) counter: u32,
-    /// Which element of its region it is.
+    /// Index of the element in its region.
     pub(crate) element: u64,
 }
 
-/// All lines that moved, by number.
+/// All lines that moved, by line number.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sharing {
     pub(crate) lines: HashMap<u64, Shared, FxBuildHasher>,
-    /// Turns at lines that are not watched.
+    /// Turns on lines beyond [`MAX_LINES`].
     pub(crate) n_unwatched: u64,
 }
 
 impl Sharing {
-    /// A turn at a line is over. One in which nothing was touched that is still there is none, and one of the thread that had
-    /// the last one continues with that.
+    /// Ends a turn on a line. A turn without touched bytes that still exist is ignored; one by the thread that had the turn
+    /// before is merged with it.
     pub(crate) fn ended(&mut self, line: u64, turn: Turn) -> Move {
         if turn.seen == [0; 2] {
             return Move::None;
@@ -125,11 +125,11 @@ impl Sharing {
     }
 }
 
-/// Kinds that are told apart on one line.
+/// Kinds that are counted separately on one line.
 const MAX_KINDS: usize = 64;
 
 impl Shared {
-    /// Counts the moves for nothing since the last time for a kind that was touched.
+    /// Counts the false-sharing moves since the last call for a kind whose bytes were touched.
     pub(crate) fn count(&mut self, kind: u32) {
         let until = self.moves[1];
         let has_room = self.by_kind.len() < MAX_KINDS;
@@ -145,7 +145,7 @@ impl Shared {
         }
     }
 
-    /// Forgets that the last turn touched some bytes: their memory was given back, or out again.
+    /// Forgets the bytes of the last turn whose memory was freed or allocated again.
     pub(crate) fn forget(&mut self, bytes: u64) {
         if self.touched.iter().all(|(_, touched)| *touched == 0) {
             self.n_settled = self.moves[1];

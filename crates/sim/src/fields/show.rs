@@ -1,4 +1,4 @@
-//! The results for people.
+//! The results as a document.
 
 use super::UNKNOWN;
 use super::report::{FieldRow, Numbers, PartRow, TypeReport, TypeRow};
@@ -8,9 +8,9 @@ use quipu_model::number::{counted, grouped};
 use quipu_model::pass::Detail;
 use quipu_symbols::layout::Cell as Byte;
 
-/// Types that a screen with other results has.
+/// Types shown on a screen that also has other results.
 const BRIEF_TYPES: usize = 5;
-/// Types that are shown field by field.
+/// Types shown with a byte map.
 const MAX_PICTURES: usize = 10;
 /// Lines of a type that are drawn.
 const MAX_LINES: usize = 32;
@@ -65,12 +65,12 @@ fn share(part: u64, whole: u64) -> f64 {
     part as f64 / whole.max(1) as f64 // Shares of counts.
 }
 
-/// A place without the folders before the file, which the JSON form has.
+/// File name and line of a place. The folders are left out here; the JSON form has them.
 fn file_and_line(place: &str) -> &str {
     place.rsplit('/').next().unwrap_or(place)
 }
 
-/// Accesses, reads, writes, lines, misses.
+/// Table cells: accesses, reads, writes, lines, misses.
 fn cells(numbers: &Numbers) -> Vec<Cell> {
     let counts = [numbers.accesses, numbers.reads, numbers.writes, numbers.lines];
     counts.iter().chain(&numbers.misses).map(|count| Cell::Count(*count)).collect()
@@ -98,7 +98,7 @@ impl TypeReport {
         figures
     }
 
-    /// Heads for what [`cells`] gives.
+    /// Column heads for [`cells`].
     fn heads(&self) -> Vec<String> {
         let heads = ["accesses", "reads", "writes", "lines"].map(str::to_owned).into_iter();
         heads.chain(self.levels.iter().map(|level| format!("{level} misses"))).collect()
@@ -109,7 +109,7 @@ impl TypeReport {
         head.extend(self.heads());
         head.extend(["straddling", "fetched", "never used", "padding"].map(str::to_owned));
         let row = |row: &TypeRow| {
-            // What has no name of a type was not looked for.
+            // Variables of unknown type were not searched, so they are not marked as not found.
             let is_found = row.is_known || row.name.starts_with(UNKNOWN);
             let name = if is_found { row.name.clone() } else { format!("{} (not found)", row.name) };
             let size = if row.is_known { Cell::Count(row.size) } else { Cell::Empty };
@@ -141,7 +141,7 @@ impl TypeReport {
             vec!["offset", "field", "type", "bytes"].into_iter().map(str::to_owned).collect::<Vec<_>>();
         head.extend(self.heads());
         head.extend(["straddling", "used", "heat"].map(str::to_owned));
-        // Files of types know no places, and an empty column would cost others their room.
+        // Files of types have no places; an empty column would take room from the others.
         let has_places = of.fields.iter().any(|field| field.declared.is_some());
         if has_places {
             head.push("declared".to_owned());
@@ -191,7 +191,7 @@ impl TypeReport {
         Grid { title: format!("{} ({} bytes{place})", of.name, of.size), head, rows, more: 0 }
     }
 
-    /// The bytes of a type that begins with a line, each with its field and how often that missed in the first level.
+    /// Byte map of a type whose first element begins a line: each field, with its misses in the first level.
     fn picture(&self, of: &TypeRow) -> ByteMap {
         let width = usize::try_from(self.line_size).unwrap_or(64).clamp(8, 64);
         let heat = |numbers: &Numbers| numbers.misses.first().copied().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Where types come from: a program's debug information, a file of types, or both.
+//! Sources of types: a program's debug information, a file of types, or both.
 
 use crate::options::{BASE, BINARY, TYPES};
 use quipu_model::{Error, ErrorKind, Options, Result};
@@ -8,22 +8,22 @@ use quipu_symbols::symbol_table::{DataSymbol, data_symbols};
 use quipu_symbols::types_file::TypesFile;
 use std::sync::Arc;
 
-/// Types, and where the program's variables are.
+/// Types, and the addresses of the program's variables.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TypeSource {
     /// The types.
     pub types: Types,
-    /// Variables that only the program's table of symbols knows.
+    /// Variables found only in the program's symbol table.
     pub symbols: Arc<[DataSymbol]>,
-    /// What is added to the addresses of the program's file to get those of the trace.
+    /// Offset from addresses in the program's file to addresses in the trace.
     pub base: u64,
 }
 
 impl TypeSource {
-    /// What the options `binary`, `types` and `base` ask for; `None` without the first two.
+    /// The types that the options `binary`, `types` and `base` ask for; `None` without the first two.
     ///
     /// # Errors
-    /// `Io` and `Malformed` for what is wrong with the files.
+    /// `Io` and `Malformed` if a file cannot be read or parsed.
     pub fn of(options: &Options) -> Result<Option<TypeSource>> {
         let (binary, file) = (options.path(&BINARY), options.path(&TYPES));
         let base = options.count(&BASE);
@@ -32,14 +32,14 @@ impl TypeSource {
             let wrong = |error: DebugError| Error::new(ErrorKind::Malformed, error.to_string());
             let info = DebugInfo::open(path);
             let is_absent = info.as_ref().is_err_and(DebugError::is_absent);
-            // Broken tables of symbols are no reason to do without types.
+            // A broken symbol table does not make the types useless.
             symbols = data_symbols(path).unwrap_or_default();
             match info {
                 Ok(info) => {
                     symbols.retain(|symbol| !info.variables().has_any_of(symbol.address, symbol.size));
                     types = Types::of_program(Arc::new(info));
                 }
-                // Names of variables are better than nothing.
+                // Without types, the names of variables are better than nothing.
                 Err(_) if is_absent && !symbols.is_empty() => {}
                 Err(error) => return Err(wrong(error)),
             }
@@ -61,7 +61,7 @@ impl TypeSource {
         }))
     }
 
-    /// True if memory may be known that no annotation tells of.
+    /// Whether memory without annotations may be known through variables.
     pub fn has_variables(&self) -> bool {
         self.types.program().is_some() || !self.symbols.is_empty()
     }

@@ -1,58 +1,58 @@
-//! Memory by pages: which region has a byte, and which bytes of a line were touched, by whom.
+//! Memory by page: the region of each byte, the bytes of each line that were touched, and the thread that touched them.
 //!
-//! A page is made when it is first touched. The truth about regions stands in a [`RegionMap`]; here is what of it fits 16 bytes,
-//! so that a look-up takes two loads. PERF: one search in the map takes longer than all else that is done for an access.
+//! A page is created when it is first touched. It is a cache of the [`RegionMap`], reduced to 16-byte grains, so that a
+//! look-up takes two loads. PERF: one search in the map takes longer than all other work for an access.
 
 use quipu_symbols::attribute::Held;
 use quipu_symbols::regions::{Region, RegionMap, Slot};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
-/// Bytes of a page, as a power of two; lines are not longer.
+/// Bytes per page, as a power of two; the upper limit of the line size.
 pub(crate) const PAGE_SHIFT: u32 = 12;
-/// Bytes that have one entry, as a power of two: what allocators align to.
+/// Bytes per entry, as a power of two: the alignment of common allocators.
 const GRAIN_SHIFT: u32 = 4;
 const GRAIN_BYTES: u64 = 1 << GRAIN_SHIFT;
 const N_GRAINS: usize = 1 << (PAGE_SHIFT - GRAIN_SHIFT);
-/// Bytes of a usual line, as a power of two, and how many entries they have.
+/// The common line size as a power of two, and its number of entries.
 const LINE_SHIFT: u32 = 6;
 const GRAINS_OF_LINE: usize = 1 << (LINE_SHIFT - GRAIN_SHIFT);
-/// Pages whose position is remembered; a power of two. PERF: types; a quarter of it, too few for a heap of 8 MiB, searched
-/// for every second page.
+/// Pages whose index is cached; a power of two. PERF: types; with a quarter of it, too few for a heap of 8 MiB, every second
+/// page was searched.
 const N_NEAR: usize = 1 << 12;
 
-/// An entry of bytes that no region has.
+/// Entry of bytes outside of all regions.
 const NONE: Slot = Slot::MAX;
-/// An entry of bytes that only the map knows.
+/// Entry of bytes that have to be looked up in the map.
 const MIXED: Slot = Slot::MAX - 1;
-/// Mark of an entry of bytes that belong to one region or to none. Slots are smaller.
+/// Flag of an entry whose bytes belong partly to one region and partly to none. Slots are smaller.
 const EDGE: Slot = 1 << 31;
 
-/// The owner of a line that no thread touched.
+/// Owner of a line that no thread touched.
 pub(crate) const NOBODY: u32 = u32::MAX;
 
-/// What happened to a line. Bits stand for its bytes, or for as many bytes as it takes for 64 bits to be enough.
+/// State of a line. Each bit stands for one byte, or for a 64th of a longer line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
-    /// What was touched since it was last settled, by those who had it before.
+    /// Bytes touched since the line was last settled, in turns before the current one.
     before: u64,
-    /// What the thread that touched the line last has read and written since it took the line over.
+    /// Bytes that the current owner has read and written in its turn.
     pub(crate) seen: [u64; 2],
-    /// That thread, by number.
+    /// The thread that touched the line last, by number.
     pub(crate) owner: u32,
-    /// Whether threads have taken it over from each other.
+    /// Whether the line has moved between threads.
     pub(crate) is_shared: bool,
 }
 
 const UNTOUCHED: Line = Line { before: 0, seen: [0; 2], owner: NOBODY, is_shared: false };
 
 impl Line {
-    /// What was touched since it was last settled.
+    /// Bytes touched since the line was last settled.
     pub(crate) fn touched(&self) -> u64 {
         self.before | self.seen[0] | self.seen[1]
     }
 
-    /// Hands the line over.
+    /// Hands the line to another thread.
     pub(crate) fn hand_over(&mut self, to: u32) {
         (self.before, self.seen, self.owner) = (self.touched(), [0; 2], to);
     }
@@ -64,10 +64,10 @@ impl Line {
     }
 }
 
-/// Bytes that belong together.
+/// A range of bytes that belong to the same region, or to none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spot<'a> {
-    /// The first of them, and the one after the last.
+    /// The first byte, and the end (exclusive).
     pub(crate) start: u64,
     pub(crate) end: u64,
     /// Their region.
@@ -77,25 +77,25 @@ pub(crate) struct Spot<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Page {
     number: u64,
-    /// True if it never had a region.
+    /// Whether the page never had a region.
     is_bare: bool,
 }
 
-/// The pages that were touched.
+/// The pages touched so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Space {
     line_shift: u32,
     pages: Vec<Page>,
-    /// The entries of all pages.
+    /// Entries of all pages.
     grains: Vec<Slot>,
-    /// The lines of all pages.
+    /// Lines of all pages.
     pub(crate) lines: Vec<Line>,
     numbers: FxHashMap<u64, u32>,
     near: Box<[(u64, u32)]>,
 }
 
 impl Space {
-    /// No page yet, with lines of this many bytes as a power of two.
+    /// Creates a space without pages. `line_shift` is the line size as a power of two.
     pub(crate) fn new(line_shift: u32) -> Space {
         Space {
             line_shift,
@@ -107,25 +107,25 @@ impl Space {
         }
     }
 
-    /// The page of an address, by position, made if there is none.
+    /// Index of the page of an address; creates the page if needed.
     #[inline]
     pub(crate) fn page(&mut self, addr: u64, regions: &RegionMap<Held>) -> u32 {
         let number = addr >> PAGE_SHIFT;
-        let (known, at) = self.near[number as usize & (N_NEAR - 1)]; // A page by its lower bits.
+        let (known, at) = self.near[number as usize & (N_NEAR - 1)]; // Pages are cached by their lower bits.
         if known == number { at } else { self.find(number, regions) }
     }
 
-    /// The page of an address, if there is one.
+    /// Index of the page of an address, if the page exists.
     #[inline]
     pub(crate) fn known(&self, addr: u64) -> Option<u32> {
         let number = addr >> PAGE_SHIFT;
-        let (known, at) = self.near[number as usize & (N_NEAR - 1)]; // A page by its lower bits.
+        let (known, at) = self.near[number as usize & (N_NEAR - 1)]; // Pages are cached by their lower bits.
         if known == number { Some(at) } else { self.numbers.get(&number).copied() }
     }
 
     #[cold]
     fn find(&mut self, number: u64, regions: &RegionMap<Held>) -> u32 {
-        let next = self.pages.len() as u32; // 2^32 pages fit no memory.
+        let next = self.pages.len() as u32; // 2^32 pages do not fit into memory.
         let at = *self.numbers.entry(number).or_insert(next);
         if at == next {
             let start = self.grains.len();
@@ -138,12 +138,12 @@ impl Space {
         at
     }
 
-    /// Lines of a page.
+    /// Number of lines per page.
     fn n_lines(&self) -> usize {
         1 << (PAGE_SHIFT - self.line_shift)
     }
 
-    /// What the number of a line of this page has to have added to be its position, on the ring of all numbers.
+    /// Number to add, modulo 2^64, to the number of a line on this page to get its index in `lines`.
     #[inline]
     pub(crate) fn first_line(&self, page: u32, addr: u64) -> u64 {
         let lines_shift = PAGE_SHIFT - self.line_shift;
@@ -163,7 +163,7 @@ impl Space {
         self.grains[page as usize * N_GRAINS + at]
     }
 
-    /// The region that has an address of a page.
+    /// The region that contains an address of a page.
     #[inline]
     pub(crate) fn region<'a>(
         &self,
@@ -181,7 +181,7 @@ impl Space {
         }
     }
 
-    /// The bytes around an address that belong together, as far as that is seen at once, and not beyond its page.
+    /// The range around an address that belongs to one region or to none, as far as the entries show it, within its page.
     #[inline]
     pub(crate) fn spot<'a>(&self, page: u32, addr: u64, regions: &'a RegionMap<Held>) -> Spot<'a> {
         let around = |shift: u32| {
@@ -223,7 +223,7 @@ impl Space {
         Spot { start: start.max(region.start), end: end.min(region.end), region: Some(region) }
     }
 
-    /// The bytes around an address that have the same entry, as far as a usual line goes.
+    /// The range around an address with the same entry, within a line of the common size.
     fn alike(&self, page: u32, addr: u64) -> (u64, u64) {
         let base = addr >> LINE_SHIFT << LINE_SHIFT;
         let first = page as usize * N_GRAINS + ((base >> GRAIN_SHIFT) as usize & (N_GRAINS - 1)); // Within the page.
@@ -235,7 +235,7 @@ impl Space {
         (start, start.saturating_add(((before + behind) as u64) << GRAIN_SHIFT))
     }
 
-    /// Takes over what has changed about regions between two addresses.
+    /// Updates the entries between two addresses after regions changed.
     pub(crate) fn repaint(&mut self, start: u64, end: u64, regions: &RegionMap<Held>) {
         let Space { pages, grains, .. } = self;
         each_page(pages, &self.numbers, start, end, |at, page| {
@@ -247,7 +247,7 @@ impl Space {
         });
     }
 
-    /// Calls `each` for the pages that lie between two addresses, in part or in whole: with its first address and its lines.
+    /// Calls `each` for every page that overlaps the range between two addresses, with its first address and its lines.
     pub(crate) fn each_page(&mut self, start: u64, end: u64, mut each: impl FnMut(u64, &mut [Line])) {
         let n_lines = self.n_lines();
         let Space { pages, lines, .. } = self;
@@ -257,7 +257,7 @@ impl Space {
     }
 }
 
-/// Calls `each` for the pages that lie between two addresses, in part or in whole, with the page's position.
+/// Calls `each` for every page that overlaps the range between two addresses, with the page's index.
 fn each_page(
     pages: &mut [Page],
     numbers: &FxHashMap<u64, u32>,
@@ -281,7 +281,7 @@ fn each_page(
     }
 }
 
-/// Writes some entries of the page from `base` on anew; true if no region has any of their bytes.
+/// Recomputes some entries of the page at `base`; returns whether none of their bytes belongs to a region.
 fn fill(grains: &mut [Slot], base: u64, which: Range<usize>, regions: &RegionMap<Held>) -> bool {
     let start = base + ((which.start as u64) << GRAIN_SHIFT);
     let end = base.saturating_add((which.end as u64) << GRAIN_SHIFT);

@@ -1,4 +1,4 @@
-//! Numbers by hand on a few accesses, and the quick ways against the slow ones.
+//! Counts checked by hand on a few accesses, and the fast path compared with a slow one.
 
 use super::quick::Told;
 use super::report::TypeReport;
@@ -14,14 +14,14 @@ use quipu_symbols::attribute::Types;
 use quipu_symbols::types_file::TypesFile;
 use quipu_testkit::Rng;
 
-/// Types that tests of two crates go by.
+/// A file of types that tests of two crates share.
 const FILE: &str = include_str!("../../../symbols/tests/programs/pairs.dwarf.json");
 
 fn types() -> Types {
     Types::of_file(&TypesFile::parse(FILE.as_bytes()).unwrap())
 }
 
-/// A batch of a thread, filled line by line.
+/// Builds a batch of one thread, row by row.
 #[derive(Default)]
 struct Script(Batch);
 
@@ -130,7 +130,7 @@ fn variables_of_programs_without_debug_information_have_their_names() {
         eprintln!("passed over: no `gcc` here");
         return;
     }
-    // What debug information knows is left to it.
+    // A variable in the debug information is not listed among the symbols.
     let source_of_types = TypeSource::of(&options).unwrap().unwrap();
     assert!(source_of_types.symbols.iter().all(|symbol| symbol.name != "numbers"));
     assert!(compile("-g0"));
@@ -176,17 +176,17 @@ fn each_access_counts_for_its_type_once_and_for_every_field_that_it_touches() {
         .read(0x101c, 4)
         // Key, padding and value at once.
         .read(0x1000, 16)
-        // Padding alone.
+        // Padding only.
         .read(0x1013, 1)
-        // From the last value on, out of the region.
+        // From the last value to outside of the region.
         .write(0x1018, 16)
         .read(0x5000, 8)
-        // Across lines.
+        // Crosses a line border.
         .read(0x503c, 8);
     let report = report(vec![script], &[]);
     assert_eq!(report.levels, ["L1D", "LL"]);
     assert_eq!((report.all.accesses, report.all.reads, report.all.writes, report.all.lines), (9, 7, 2, 3));
-    // Two lines of its own, and bytes after the region.
+    // Two lines of its own, and the bytes after the region.
     assert_eq!((report.unknown.accesses, report.unknown.lines), (2, 3));
     // 0x1000; 0x5000 and 0x5040.
     assert_eq!((&report.all.misses[..], &report.unknown.misses[..]), (&[3, 3][..], &[2, 2][..]));
@@ -205,7 +205,7 @@ fn each_access_counts_for_its_type_once_and_for_every_field_that_it_touches() {
     assert_eq!((key.part.fetched, key.part.used), (2, 1));
     assert_eq!((value.part.fetched, value.part.used), (16, 16));
     assert_eq!((pair.padding.numbers.reads, pair.padding.fetched, pair.padding.used), (2, 14, 8));
-    // Five of seven are less than 80 %.
+    // Five of seven are less than 80 %, so both fields are hot.
     assert_eq!((key.heat, value.heat), ("hot", "hot"));
     let [site] = &report.sites[..] else { panic!("{:?}", report.sites) };
     assert_eq!((site.bytes, site.regions, site.numbers.accesses, site.numbers.misses[0]), (32, 1, 7, 1));
@@ -228,7 +228,7 @@ fn memory_that_is_given_out_again_counts_for_whom_it_belongs_to() {
     let of = |name: &str| report.types.iter().find(|row| row.name == name).unwrap();
     let pair = of("Pair");
     assert_eq!((pair.regions, pair.numbers.accesses, pair.numbers.lines), (2, 2, 1));
-    // Once the key, once the value, each of 16 bytes that came.
+    // Key and value once each; a fetch brings 16 bytes.
     assert_eq!((pair.fetched, pair.used), (32, 9));
     assert_eq!((pair.numbers.misses[0], report.unknown.accesses, report.untyped.accesses), (1, 1, 1));
     let unknown = of("nobody.knows");
@@ -242,7 +242,7 @@ fn accesses_across_lines_are_told_at_the_field_where_they_begin() {
     let report = report(vec![script], &[]);
     let [pair] = &report.types[..] else { panic!() };
     assert_eq!((pair.straddling, pair.padding.straddling, pair.numbers.lines), (1, 1, 2));
-    // The second line is first wanted at the value.
+    // The first byte requested from the second line is in the value.
     assert_eq!((pair.padding.numbers.misses[0], pair.fields[1].part.numbers.misses[0]), (1, 1));
 }
 
@@ -253,7 +253,7 @@ fn lines_that_two_threads_write_at_different_bytes_are_shared_for_nothing() {
         scripts.push(Script::of(7).write(0x1008, 8).read(0x1008, 8));
         scripts.push(Script::of(8).write(0x1018, 8));
     }
-    // Now for data.
+    // This move is for data.
     scripts.push(Script::of(7).read(0x1018, 8));
     let report = report(scripts, &[]);
     assert_eq!((report.false_sharing, report.moves), (19, 1));
@@ -272,14 +272,14 @@ fn lines_that_two_threads_write_at_different_bytes_are_shared_for_nothing() {
 
 #[test]
 fn what_was_shared_belongs_to_whom_the_memory_belonged_to() {
-    // Ten lines, each shared for nothing once before its region ends.
+    // Ten lines, each falsely shared once before its region ends.
     let mut scripts = Vec::new();
     for addr in (0..10).map(|i| 0x10000 + i * 0x1000) {
         scripts.push(Script::of(7).add(addr, 16, 2, "struct.Pair").write(addr + 8, 8));
         scripts.push(Script::of(8).write(addr + 24, 8));
         scripts.push(Script::of(7).remove(addr));
     }
-    // What another type is next is neither it nor its neighbour.
+    // A different type at the same address later is not charged for the moves, and neither is its neighbour.
     scripts.push(Script::of(9).add(0x10000, 32, 1, "nobody.knows").write(0x10000, 4));
     scripts.push(Script::of(7).write(0x10010, 4));
     let report = report(scripts, &[]);
@@ -296,7 +296,7 @@ fn what_was_shared_belongs_to_whom_the_memory_belonged_to() {
 fn a_thread_does_not_share_with_itself_when_memory_changes_on_its_line() {
     let mut scripts = vec![Script::of(7).add(0x1000, 16, 1, "struct.Pair").write(0x1008, 8)];
     scripts.push(Script::of(8).write(0x1038, 8));
-    // Its turn is one, whatever begins and ends meanwhile.
+    // Regions that begin and end in between do not split the turn.
     scripts.push(Script::of(7).write(0x1008, 8).add(0x1010, 16, 1, "struct.Pair").write(0x1018, 8));
     scripts.push(Script::of(7).remove(0x1010).write(0x1008, 8));
     let report = report(scripts, &[]);
@@ -342,7 +342,7 @@ fn the_caches_tell_the_fields_that_miss() {
     );
 }
 
-/// Every access byte by byte, without tables or pages.
+/// The expected counters of an access, byte by byte, without tables or pages.
 fn obvious(fields: &Fields, addr: u64, size: u64) -> (Vec<u32>, bool) {
     let regions = fields.attribution.regions();
     let at = |addr: u64| regions.stretches(addr, addr + 1).next().map(|(.., region)| *region);

@@ -49,7 +49,7 @@ pub struct TypeTool;
 
 const TYPES_TOP: OptionSpec = TOP.doc("how many types, places and lines to list");
 
-/// What is known of the tool without a trace.
+/// Static description of the tool.
 pub static INFO: ToolInfo = ToolInfo {
     name: "types",
     summary: "which types and fields accesses and misses go to",
@@ -96,10 +96,10 @@ impl Tool for TypeTool {
     }
 }
 
-/// The settings that options ask for.
+/// Builds settings from options.
 ///
 /// # Errors
-/// `Usage` for a value that makes no sense, `Missing` if nothing says what memory is.
+/// `Usage` for an invalid value; `Missing` if there is no source of types.
 pub fn settings(options: &Options, trace: &dyn Trace) -> Result<Setup> {
     let machine = caches::settings(options, config::of(options)?)?;
     let types = source(options, trace)?;
@@ -113,10 +113,10 @@ pub fn settings(options: &Options, trace: &dyn Trace) -> Result<Setup> {
     Ok(Setup { top: 0, types, tells_types: Some(options.length(&TYPES_TOP)), ..machine })
 }
 
-/// What says what memory is: the files that options name.
+/// The source of types that options name.
 ///
 /// # Errors
-/// What [`TypeSource::of`] says; `Missing` if neither they nor the trace say anything.
+/// Those of [`TypeSource::of`]; `Missing` if neither the files nor the trace describe memory.
 pub(super) fn source(options: &Options, trace: &dyn Trace) -> Result<Option<TypeSource>> {
     let types = TypeSource::of(options)?;
     let has_variables = types.as_ref().is_some_and(TypeSource::has_variables);

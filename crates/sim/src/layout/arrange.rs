@@ -1,32 +1,32 @@
-//! Layouts: where each member of a type lies, in one structure or in several arrays.
+//! Layouts: the place of each member of a type, in one structure or in several arrays.
 
 use super::units::{Members, Unit};
 use quipu_model::{Error, Result};
 use quipu_symbols::remap::StructRemap;
 
-/// Where the members of a type lie.
+/// Places of the members of a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Arrangement {
-    /// What was done, for people.
+    /// Description of the change, for people.
     pub(super) what: String,
-    /// Structures or columns side by side; elements of each form an array.
+    /// Structures or columns; the elements of each form an array.
     pub(super) parts: Vec<Part>,
     /// The place of each member, in the order of [`Members::units`].
     pub(super) places: Vec<Place>,
-    /// Whether memory of a single element changes as well.
+    /// How the parts are declared, and whether the memory of a single element changes too.
     pub(super) form: Form,
 }
 
-/// How the parts are meant.
+/// How the parts of an arrangement are declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// One structure.
     Struct,
-    /// Two; the second is the cold one.
+    /// Two structures; the second is the cold one.
     Split,
-    /// An array for each member.
+    /// One array per member.
     Arrays,
-    /// The elements of the members' arrays side by side, in an array of structures within the structure.
+    /// Members that are arrays become one array of structures inside the structure.
     Inside,
 }
 
@@ -35,46 +35,46 @@ pub(super) enum Form {
 pub(super) struct Part {
     /// Bytes from one element to the next.
     pub(super) stride: u64,
-    /// What the address of its first element is a multiple of.
+    /// Alignment of the first element.
     pub(super) align: u64,
 }
 
-/// Where a member lies.
+/// Place of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// In which part.
+    /// Index of the part.
     pub(super) part: usize,
-    /// Bytes before it, within an element.
+    /// Offset within an element, in bytes.
     pub(super) offset: u64,
     /// Bytes from one element of an array to the next.
     pub(super) step: u64,
 }
 
-/// What is left free after a member.
+/// Free space after a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gap {
     /// This many bytes.
     Bytes(u64),
-    /// The rest of its line.
+    /// Up to the end of its line.
     Line,
 }
 
 /// Bytes of a pointer to the cold part.
 pub(super) const LINK_BYTES: u64 = 8;
 
-/// Room that is asked for beside an order.
+/// Padding and alignment requested in addition to an order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Room {
-    /// After which members, and how much.
+    /// Members, by index, with the gap after each.
     pub(super) gaps: Vec<(usize, Gap)>,
-    /// Whether each element has lines of its own.
+    /// Whether elements share no lines.
     pub(super) whole_lines: bool,
-    /// What the address of each element is a multiple of.
+    /// Alignment of each element.
     pub(super) align: u64,
 }
 
 impl Arrangement {
-    /// The layout as it is.
+    /// The current layout.
     pub(super) fn same(members: &Members) -> Arrangement {
         let place = |unit: &Unit| Place { part: 0, offset: unit.start, step: unit.step };
         Arrangement {
@@ -85,7 +85,7 @@ impl Arrangement {
         }
     }
 
-    /// Members in this order, each as soon as its alignment allows, with some room.
+    /// Places members in this order, each at the first offset that its alignment and `room` allow.
     pub(super) fn ordered(
         members: &Members,
         order: &[usize],
@@ -98,13 +98,13 @@ impl Arrangement {
         Arrangement { what, parts: vec![part], places, form: Form::Struct }
     }
 
-    /// The order as it is, with some room between and after.
+    /// Keeps the current order and inserts `room` after members and at the end.
     pub(super) fn widened(members: &Members, room: &Room, line: u64, what: String) -> Arrangement {
         let mut moved = 0;
         let mut align = members.align;
         let mut places = Vec::with_capacity(members.units.len());
         for (at, unit) in members.units.iter().enumerate() {
-            // What lay at a multiple of its alignment still does, and what did not, as far from one.
+            // Keeps the alignment of each offset: aligned ones stay aligned, others keep their remainder.
             moved = u64::next_multiple_of(moved, unit.align);
             let offset = unit.start + moved;
             places.push(Place { part: 0, offset, step: unit.step });
@@ -112,7 +112,7 @@ impl Arrangement {
                 let next = members.units.get(at + 1).map_or(members.size, |next| next.start) + moved;
                 let n = match gap {
                     Gap::Bytes(n) => *n,
-                    // What follows begins a line.
+                    // The next member begins a line.
                     Gap::Line => {
                         align = align.max(line);
                         next.next_multiple_of(line) - next
@@ -125,10 +125,10 @@ impl Arrangement {
         Arrangement { what, parts: vec![part], places, form: Form::Struct }
     }
 
-    /// Members at the offsets of a remap file; those that it does not name stay where they are.
+    /// Places members at the offsets of a remap file; members that it does not name keep theirs.
     ///
     /// # Errors
-    /// `Usage` if a member is none, its offset negative, or two lie over each other.
+    /// `Usage` if a name is not a member, an offset is negative, or two members overlap.
     pub(super) fn remapped(
         members: &Members,
         remap: &StructRemap,
@@ -159,7 +159,7 @@ impl Arrangement {
         Ok(Arrangement { what, parts: vec![part], places, form: Form::Struct })
     }
 
-    /// Two structures: members that are hot, and all others.
+    /// Two structures: the hot members, and all others.
     pub(super) fn split(members: &Members, hot: &[usize], room: &Room, line: u64) -> Arrangement {
         let cold: Vec<usize> = (0..members.units.len()).filter(|unit| !hot.contains(unit)).collect();
         let mut places = vec![Place { part: 0, offset: 0, step: 0 }; members.units.len()];
@@ -172,7 +172,7 @@ impl Arrangement {
         Arrangement { what, parts, places, form: Form::Split }
     }
 
-    /// An array for each member.
+    /// One array per member.
     pub(super) fn arrays(members: &Members) -> Arrangement {
         let part = |unit: &Unit| Part { stride: unit.bytes, align: unit.align };
         let place = |(part, unit): (usize, &Unit)| Place { part, offset: 0, step: unit.step };
@@ -184,10 +184,10 @@ impl Arrangement {
         }
     }
 
-    /// The elements of members that are arrays of one length side by side.
+    /// Interleaves the members that are arrays of the most common length: one array of structures.
     ///
     /// # Errors
-    /// `Unsupported` if there are not two such members.
+    /// `Unsupported` if there are fewer than two such members.
     pub(super) fn inside(members: &Members) -> Result<Arrangement> {
         let mut lengths: Vec<u64> = members.units.iter().map(Unit::n).filter(|n| *n > 1).collect();
         lengths.sort_unstable();
@@ -221,19 +221,19 @@ impl Arrangement {
         Ok(Arrangement { what, parts: vec![part], places, form: Form::Inside })
     }
 
-    /// Bytes of one element in all parts.
+    /// Bytes per element in all parts together.
     pub(super) fn size(&self) -> u64 {
         self.parts.iter().map(|part| part.stride).sum()
     }
 }
 
 impl Room {
-    /// True if nothing was asked for.
+    /// Whether no room was requested.
     pub(super) fn is_none(&self) -> bool {
         *self == Room::default()
     }
 
-    /// What was asked for, in words.
+    /// Description of the request, for people.
     pub(super) fn told(&self, members: &Members) -> String {
         let gaps = self.gaps.iter().map(|(unit, gap)| {
             let name = members.units.get(*unit).map_or("", |unit| unit.name.as_str());
@@ -253,19 +253,19 @@ impl Room {
         told.join(", ")
     }
 
-    /// This and the alignment that the type asks for itself.
+    /// This room, with the alignment that the type declares for itself.
     fn with(&self, members: &Members) -> Room {
         Room { align: self.align.max(members.asked), ..self.clone() }
     }
 
-    /// A structure whose members end at `end`.
+    /// The part for a structure whose members end at `end`.
     fn part(&self, end: u64, align: u64, line: u64) -> Part {
         let align = align.max(self.align).max(if self.whole_lines { line } else { 1 });
         Part { stride: end.max(1).next_multiple_of(align), align }
     }
 }
 
-/// Puts members one after the other from `start` on.
+/// Places members one after the other from `start` on.
 fn lay(
     members: &Members,
     order: &[usize],

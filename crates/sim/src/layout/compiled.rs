@@ -1,4 +1,4 @@
-//! Declarations, compiled: a compiler that reads one puts every member where the layout has it.
+//! Compiles declarations and checks that the compiler places every member where the layout does.
 
 use super::arrange::{Arrangement, Gap, Room};
 use super::declare::declaration;
@@ -53,11 +53,11 @@ struct Bottom : Middle { char b; double d; };
 n::Pointing o0; Bottom o3; n::Derived o1; int use(n::Reuser *p) { return p->mine; }
 "#;
 
-/// Debug information of a source; `None`, said aloud, without such a compiler.
+/// Compiles a source and reads its debug information; prints a note and returns `None` if the compiler is missing.
 fn compiled(compiler: &str, folder: &Path, source: &str) -> Option<DebugInfo> {
     let name = if compiler.ends_with('+') { "source.cpp" } else { "source.c" };
     std::fs::write(folder.join(name), source).unwrap();
-    // Types that only a test asks for are told of as well.
+    // Emit debug information also for types that are declared but not used.
     let all = if compiler.starts_with("clang") {
         "-fstandalone-debug"
     } else {
@@ -72,7 +72,7 @@ fn compiled(compiler: &str, folder: &Path, source: &str) -> Option<DebugInfo> {
     Some(DebugInfo::open(&folder.join("source.o")).unwrap())
 }
 
-/// Members by name with the bits before each. What has no name is called by its place among such.
+/// Bit offset of each member by name. Unnamed members are numbered in their order.
 fn of_compiler(ty: &Type) -> BTreeMap<String, u64> {
     let named = |member: &quipu_symbols::dwarf::types::Member| {
         let name = match (&member.name, &member.kind) {
@@ -86,7 +86,7 @@ fn of_compiler(ty: &Type) -> BTreeMap<String, u64> {
     ty.members.iter().filter_map(named).filter(|(name, _)| !is_room(name)).collect()
 }
 
-/// The same as a layout has them.
+/// The same for a layout.
 fn of_layout(members: &Members, arrangement: &Arrangement) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
     for (unit, place) in members.units.iter().zip(&arrangement.places) {
@@ -103,7 +103,7 @@ fn of_layout(members: &Members, arrangement: &Arrangement) -> BTreeMap<String, u
             }
         }
     }
-    // Base classes without members are at the beginning.
+    // Base classes without members are at offset 0.
     all.extend(members.empty.iter().filter(|of| of.name.ends_with("::")).map(|of| (of.name.clone(), 0)));
     all
 }
@@ -180,7 +180,7 @@ fn compilers_lay_members_of_cpp_out_as_declared() {
     }
 }
 
-/// Arrays whose elements lie side by side: of structures without names, of aligned and of packed members.
+/// Members that are arrays: of unnamed structures, of aligned and of packed members.
 const ARRAYS: &str = r#"
 struct mixed { char tag; struct { short x; int y; } pairs[4]; double w[4]; _Alignas(16) int hot[4]; char c[4]; union { int i; float f; } u[4]; long n; };
 struct __attribute__((packed)) tight { char tag, more; struct { short x; char y; } pairs[3]; double w[3]; char c[3]; int n; };
@@ -240,7 +240,7 @@ fn compilers_lay_structures_inside_out_as_declared() {
     }
 }
 
-/// Members of most sorts that Rust has.
+/// Most kinds of members that Rust has.
 const RUST: &str = r#"
 #![allow(dead_code)]
 use std::{any::Any, cell::*, collections::*, marker::PhantomData, num::NonZeroU32, rc::Rc, sync::*};
@@ -306,7 +306,7 @@ fn rustc_lays_members_out_as_declared() {
         }
         let source = format!("{RUST}\nmod proposed {{\n{text}}}\nconst _: () = {{\n{asked}}};\n");
         rustc(&source, &["--emit=metadata"]).unwrap();
-        // The only bytes are room: every member has its type.
+        // The only byte array is padding: every member has its type.
         let n_bytes = text.lines().filter(|line| line.contains("[u8; ") && !line.contains("_room")).count();
         assert_eq!(n_bytes, 1, "{text}");
     }
@@ -334,7 +334,7 @@ fn members_have_all_of_their_bytes() {
     let members =
         Members::of(types.shape(shape), &source::of_program(&info, info.find("Q").unwrap())).unwrap();
     let units = members.units.iter().map(|unit| (&*unit.name, unit.start, unit.bytes, unit.n()));
-    // By hand: `P` has 9 bytes, and 7 of padding.
+    // Computed by hand: `P` has 9 bytes and 7 of padding.
     let all = [("p", 0, 32, 2), ("n", 32, 4, 1), ("c", 36, 1, 1), ("one", 40, 16, 1), ("s", 56, 2, 1)];
     assert_eq!(units.collect::<Vec<_>>(), all);
 }

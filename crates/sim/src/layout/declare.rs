@@ -1,7 +1,7 @@
-//! A layout as the text of a declaration.
+//! Declares a layout as source code.
 //!
-//! A compiler that reads it lays members out as the layout does: what it would put elsewhere has room before it, and alignments
-//! that do not follow from the members are asked for.
+//! A compiler lays the declaration out exactly like the layout: padding precedes members that would otherwise move, and
+//! alignments that do not follow from the members are declared.
 
 use super::arrange::{Arrangement, Form};
 use super::source::{Declared, Record, What};
@@ -41,12 +41,12 @@ struct Writer<'w> {
     language: Language,
 }
 
-/// The lines of a structure, and how far a compiler has come.
+/// Writes the lines of a structure and tracks the compiler's position.
 struct Lines<'l> {
     language: Language,
     is_packed: bool,
     indent: usize,
-    /// Bits before what comes next.
+    /// Bit offset at which the compiler would place the next member.
     at: u64,
     n_gaps: u32,
     out: &'l mut String,
@@ -63,7 +63,7 @@ impl Lines<'_> {
         };
     }
 
-    /// Leaves bytes free up to an offset.
+    /// Adds padding up to an offset.
     fn room_to(&mut self, offset: u64) {
         self.at = self.at.next_multiple_of(8);
         let bytes = offset.saturating_sub(self.at / 8);
@@ -79,7 +79,7 @@ impl Lines<'_> {
         self.at = self.at.max(offset * 8);
     }
 
-    /// Makes room before a member if a compiler would put it elsewhere.
+    /// Adds padding before a member if the compiler would place it elsewhere.
     fn go_to(&mut self, offset: u64, align: u64) {
         let align = if self.is_packed { 1 } else { align.max(1) };
         if self.at.div_ceil(8).next_multiple_of(align) < offset {
@@ -88,7 +88,7 @@ impl Lines<'_> {
         self.at = offset * 8;
     }
 
-    /// A bit field, at this many bits from the beginning.
+    /// Declares a bit field at bit offset `start`.
     fn bits(&mut self, of: &Declared, start: u64, is_first: bool) {
         let What::Bits(type_bytes) = of.what else { return };
         if is_first && !self.at.is_multiple_of(8) {
@@ -96,7 +96,7 @@ impl Lines<'_> {
             self.at = self.at.next_multiple_of(8);
         }
         let unit = type_bytes.max(1) * 8;
-        // What does not fit into what is left of its type begins the next.
+        // A bit field that does not fit into the rest of its type's unit begins the next one.
         let is_over = !self.is_packed && self.at % unit + of.bit_size > unit;
         let lays = if is_over { self.at.next_multiple_of(unit) } else { self.at };
         if lays < start {
@@ -115,7 +115,7 @@ impl Lines<'_> {
         self.at = start + of.bit_size;
     }
 
-    /// A structure or union without a name, in C and C++.
+    /// Declares an unnamed structure or union, in C and C++.
     fn body(&mut self, record: Record, members: &[Declared], name: &str, offset: Option<u64>) {
         self.line(&format!("{} {{", head(record, record.asked, "")), None);
         let mut inner = Lines {
@@ -137,7 +137,7 @@ impl Lines<'_> {
         self.line(&format!("}}{name};"), offset);
     }
 
-    /// A member of such.
+    /// Declares a member of an unnamed structure or union.
     fn member(&mut self, of: &Declared) {
         let (name, dimensions) = (identifier(&of.name), subscripts(&of.dimensions));
         let offset = of.bit_start / 8;
@@ -159,7 +159,7 @@ impl Lines<'_> {
     }
 }
 
-/// The alignment that a member asks for.
+/// Specifier for the alignment that a member declares.
 fn aligned(asked: Option<u64>, language: Language) -> String {
     match (asked, language) {
         (Some(align), Language::C) => format!("_Alignas({align}) "),
@@ -168,7 +168,7 @@ fn aligned(asked: Option<u64>, language: Language) -> String {
     }
 }
 
-/// `struct`, what is asked for, and the name; in C and C++.
+/// `struct` with its attributes and name, in C and C++.
 fn head(record: Record, align: Option<u64>, name: &str) -> String {
     let mut asks = Vec::new();
     if record.is_packed {
@@ -187,13 +187,13 @@ impl Writer<'_> {
         };
     }
 
-    /// The crate that the type is of, if it is one of Rust.
+    /// Crate that defines the type; empty if the type is not from Rust.
     fn own_crate(&self) -> &str {
         let front = self.members.name.split_once("::").filter(|_| self.members.language == Language::Rust);
         front.map_or("", |(own, _)| own)
     }
 
-    /// The members of a part, by their new offset.
+    /// Members of a part, sorted by new offset.
     fn in_part(&self, part: usize) -> Vec<usize> {
         let places = &self.arrangement.places;
         let mut units: Vec<usize> = (0..places.len()).filter(|unit| places[*unit].part == part).collect();
@@ -201,7 +201,7 @@ impl Writer<'_> {
         units
     }
 
-    /// True if a member is a class that this one derives from.
+    /// Whether a member is a base class.
     fn is_base(&self, unit: &Unit) -> bool {
         self.language == Language::Cpp && unit.what == UnitKind::Base
     }
@@ -210,7 +210,7 @@ impl Writer<'_> {
         let (units, of) = (self.in_part(part), self.arrangement.parts[part]);
         let (all, is_rust) = (&self.members.units, self.language == Language::Rust);
         let record = if part == 0 { self.members.record } else { Record::default() };
-        // A remap may put members where their types do not allow it.
+        // A remap may put members at offsets that their types do not allow.
         let is_off = |unit: &usize| {
             !self.arrangement.places[*unit].offset.is_multiple_of(all[*unit].align)
                 && self.arrangement.places[*unit].offset != all[*unit].start
@@ -245,12 +245,12 @@ impl Writer<'_> {
         self.close(name, is_typedef, out);
     }
 
-    /// Lines within a structure, this many bits after its beginning.
+    /// A writer of lines within a structure, starting at bit offset `at`.
     fn lines<'o>(&self, is_packed: bool, at: u64, out: &'o mut String) -> Lines<'o> {
         Lines { language: self.language, is_packed, indent: 1, at, n_gaps: 0, out }
     }
 
-    /// The first lines.
+    /// Writes the opening lines.
     fn open(
         &self,
         record: Record,
@@ -274,7 +274,7 @@ impl Writer<'_> {
         let _ = writeln!(out, "#[repr({repr})]\npub struct {name} {{");
     }
 
-    /// The last line.
+    /// Writes the closing line.
     fn close(&self, name: &str, is_typedef: bool, out: &mut String) {
         let _ = match is_typedef {
             true => writeln!(out, "}} {name};"),
@@ -282,7 +282,7 @@ impl Writer<'_> {
         };
     }
 
-    /// The first lines in C and C++.
+    /// Writes the opening lines in C and C++.
     fn head(
         &self,
         record: Record,
@@ -307,7 +307,7 @@ impl Writer<'_> {
         let front = if is_typedef { "typedef " } else { "" };
         let name = if is_typedef { "" } else { name };
         let head = match asked {
-            // As people write it.
+            // The usual spelling.
             Some(align) if is_cpp && !record.is_packed => format!("{keyword} alignas({align}) {name}"),
             _ => head(Record { keyword, ..record }, asked, name),
         };
@@ -317,7 +317,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The alignment that members give to what they are in.
+    /// Alignment that a structure gets from its members.
     fn natural_align<'u>(&self, is_packed: bool, units: impl Iterator<Item = &'u Unit>) -> u64 {
         match is_packed {
             true => 1,
@@ -325,7 +325,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The alignment of a member in the language that it is written in.
+    /// Alignment of a member as it is declared in the target language.
     fn written_align(&self, unit: &Unit) -> u64 {
         let has_type = match &unit.what {
             UnitKind::Bits(_) | UnitKind::Body(..) => self.language != Language::Rust,
@@ -351,7 +351,7 @@ impl Writer<'_> {
             }
             UnitKind::Body(record, members) if self.language != Language::Rust => {
                 lines.go_to(offset, unit.type_align);
-                // Without a name, it has one made of those of its members.
+                // Its name in the layout is made of its members' names; declare it without one.
                 let name = if unit.name.contains('|') || is_made(unit, members) { "" } else { &unit.name };
                 let name = format!("{}{}", identifier(name), subscripts(&unit.dimensions));
                 lines.body(*record, members, &name, Some(offset));
@@ -372,7 +372,7 @@ impl Writer<'_> {
         lines.at = (offset + unit.bytes) * 8;
     }
 
-    /// Members without bytes.
+    /// Declares the members without bytes.
     fn empty(&self, lines: &mut Lines<'_>) {
         for of in &self.members.empty {
             let name = identifier(&of.name);
@@ -389,7 +389,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A member with its type. C has a star before the name where there is a pointer to it instead.
+    /// A member with its type. In C, `star` precedes the name of a pointer to it.
     fn declared(&self, unit: &Unit, star: &str) -> String {
         let name = identifier(&unit.name);
         let element = unit.step;
@@ -445,7 +445,7 @@ impl Writer<'_> {
         out.push_str(if is_rust { "}\n" } else { "};\n" });
     }
 
-    /// The structure of one element, then the one that has an array of them.
+    /// Declares the structure of one element, then the structure that contains an array of them.
     fn inside(&self, name: &str, out: &mut String) {
         let (places, all) = (&self.arrangement.places, &self.members.units);
         let (inner, rest): (Vec<usize>, Vec<usize>) =
@@ -494,7 +494,7 @@ impl Writer<'_> {
 
 /// One element of a member that is an array.
 fn one_of(unit: &Unit) -> Unit {
-    // It has the alignment that every element of the array has.
+    // Alignment that every element of the array has.
     let align = |of: u64| of.min(1 << unit.step.trailing_zeros());
     Unit {
         dimensions: Vec::new(),
@@ -506,7 +506,7 @@ fn one_of(unit: &Unit) -> Unit {
     }
 }
 
-/// True if a structure without a name has the name of its only member.
+/// Whether an unnamed structure was named after its only member.
 fn is_made(unit: &Unit, members: &[Declared]) -> bool {
     matches!(members, [only] if only.name == unit.name)
 }

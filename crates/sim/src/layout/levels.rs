@@ -4,20 +4,20 @@ use crate::machine::Machine;
 use crate::spec::MachineSpec;
 use quipu_model::Result;
 
-/// The caches of each level.
+/// Names and caches of each level.
 #[derive(Clone, Debug)]
 pub(super) struct Levels {
     pub(super) names: Vec<String>,
     caches: Vec<Vec<usize>>,
-    /// The level of each cache; none of those for instructions only.
+    /// Level of each cache; `None` for caches of instructions only.
     of_cache: Vec<Option<usize>>,
 }
 
 impl Levels {
-    /// Those of a machine.
+    /// The levels of a machine.
     ///
     /// # Errors
-    /// `Usage` if it does not hold together.
+    /// `Usage` if the description of the machine is inconsistent.
     pub(super) fn of(spec: &MachineSpec) -> Result<Levels> {
         let layout = spec.layout()?;
         let mut of_cache = vec![None; spec.caches.len()];
@@ -53,18 +53,18 @@ impl Levels {
         Ok(Levels { names, caches, of_cache })
     }
 
-    /// How many there are.
+    /// Number of levels.
     pub(super) fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// The level of a cache.
+    /// The level of a cache; `None` for caches of instructions only.
     #[inline]
     pub(super) fn level(&self, cache: u32) -> Option<usize> {
         self.of_cache.get(cache as usize).copied().flatten()
     }
 
-    /// What a machine missed at each level, prefetches left out.
+    /// Misses of a machine by level, without prefetches.
     pub(super) fn misses(&self, machine: &Machine) -> Vec<u64> {
         let of = |caches: &Vec<usize>| caches.iter().map(|cache| machine.counts(*cache).misses).sum();
         self.caches.iter().map(of).collect()

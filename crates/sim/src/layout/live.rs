@@ -1,4 +1,4 @@
-//! The live regions of one type, among all others.
+//! Live regions of one type, distinguished from all others.
 
 use super::moved::Old;
 use super::units::Members;
@@ -6,20 +6,20 @@ use quipu_model::Batch;
 use quipu_model::lens::RegionEvent;
 use quipu_symbols::attribute::{Attribution, ShapeId, Types};
 
-/// Memory that is not a region of the type.
+/// Origin of regions of other types.
 const OTHER: u32 = u32::MAX;
 
-/// Regions as batches tell them.
+/// Tracks regions as batches report them.
 #[derive(Clone, Debug)]
 pub(super) struct Live {
     attribution: Attribution,
     shape: ShapeId,
-    /// The regions of the type that are live, and numbers that are free.
+    /// Live regions of the type by id, and ids that are free.
     olds: Vec<Old>,
     free: Vec<u32>,
 }
 
-/// A change of the type's regions: which one.
+/// A change to a region of the type, with its id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Added(u32),
@@ -27,12 +27,12 @@ pub(super) enum Change {
 }
 
 impl Live {
-    /// No region yet.
+    /// Creates a tracker without regions.
     pub(super) fn new(types: Types, shape: ShapeId) -> Live {
         Live { attribution: Attribution::new(types), shape, olds: Vec::new(), free: Vec::new() }
     }
 
-    /// Adds the variables of the program, whose addresses are moved by `base`; those of the type.
+    /// Adds the program's variables, with `base` added to their addresses; returns the ids of those that have the type.
     pub(super) fn add_variables(&mut self, base: u64, members: &Members) -> Vec<u32> {
         let globals: Vec<_> = match self.attribution.types().program() {
             Some(program) => program
@@ -70,12 +70,12 @@ impl Live {
             }
             None => {
                 self.olds.push(old);
-                (self.olds.len() - 1) as u32 // Fewer than the limit of regions.
+                (self.olds.len() - 1) as u32 // Below the limit of regions.
             }
         }
     }
 
-    /// Takes in a row of the regions lens.
+    /// Applies a row of the regions lens; returns the change if the region has the type.
     pub(super) fn event(&mut self, batch: &Batch, row: usize, members: &Members) -> Option<Change> {
         let regions = &batch.regions;
         let addr = regions.addr[row];
@@ -101,7 +101,7 @@ impl Live {
             self.free.push(id);
             return None;
         }
-        // How many elements there are, the map of regions has found out.
+        // The map of regions has determined the number of elements.
         let stride =
             if bytes > 0 { self.attribution.at(addr).map_or(0, |hit| hit.region.what.stride) } else { 0 };
         let old = &mut self.olds[id as usize];
@@ -118,7 +118,7 @@ impl Live {
         self.olds[id as usize]
     }
 
-    /// The region of the type that an address is in.
+    /// Id of the region of the type that contains an address.
     #[inline]
     pub(super) fn at(&mut self, addr: u64) -> Option<u32> {
         let hit = self.attribution.at(addr)?;
@@ -127,7 +127,7 @@ impl Live {
 }
 
 impl Old {
-    /// The element at an address of the region, and the byte of it.
+    /// Index of the element that contains an address of the region, and the offset in it.
     #[inline]
     pub(super) fn element(&self, addr: u64) -> (u64, u64) {
         let offset = addr.wrapping_sub(self.start);

@@ -1,11 +1,11 @@
-//! What another layout of a type would give.
+//! Simulates other layouts of a type.
 //!
 //! | file | what |
 //! |---|---|
-//! | `units`, `source` | the members of a type, and how they are declared |
-//! | `arrange` | layouts: orders, splits, arrays, room |
-//! | `live`, `moved` | regions of the type, and where they and accesses to them go |
-//! | `survey`, `propose` | a first read of the trace, and layouts that may be better |
+//! | `units`, `source` | the members of a type, and their declarations |
+//! | `arrange` | layouts: orders, splits, arrays, padding |
+//! | `live`, `moved` | regions of the type, and their new addresses |
+//! | `survey`, `propose` | a first read of the trace, and layouts to try |
 //! | `levels`, `run` | the second read: a machine for each layout |
 //! | `report` | the results |
 //! | `declare`, `text`, `rust_text` | the new declaration, and types in each language |

@@ -1,44 +1,44 @@
-//! Regions in another layout: where each lies, and where an access to it goes.
+//! Regions in another layout: their new addresses, and those of accesses to them.
 //!
-//! A region stays where it is if its elements have room there in the new layout; one that has grown goes to addresses that
-//! the trace never uses, where it is put as an allocator would: the place of a region of the same size that has ended, or the
-//! next one, 16 bytes apart.
+//! A region keeps its address if its elements fit there in the new layout. A region that has grown moves to addresses that
+//! the trace never uses, placed as by an allocator: at a freed region of the same size, or at the next free address, 16
+//! bytes after the last one.
 
 use super::arrange::{Arrangement, Form, LINK_BYTES};
 use super::units::Members;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-/// What lies before each allocation.
+/// Bytes before each allocation, as an allocator's header.
 const HEADER_BYTES: u64 = 16;
-/// Larger regions stay as they are: no program has such, but a damaged trace may.
+/// Larger regions keep their layout: no real program has them, but a damaged trace may.
 const MAX_REGION_BYTES: u64 = 1 << 38;
-/// Larger accesses are no accesses of programs; they go where their first byte goes.
+/// Larger accesses are not made by programs; they are moved as a whole with their first byte.
 const MAX_ACCESS_BYTES: u32 = 1 << 16;
 
-/// A region of elements of the type, as it is in the trace.
+/// A region of elements of the type, as in the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Old {
     pub(super) start: u64,
     pub(super) bytes: u64,
-    /// Elements.
+    /// Number of elements.
     pub(super) n: u64,
-    /// Bytes from one to the next.
+    /// Bytes from one element to the next.
     pub(super) stride: u64,
 }
 
 /// A region in the new layout.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct New {
-    /// The first element of each part; empty if the region stays as it is.
+    /// Address of the first element in each part; empty if the region keeps its layout.
     pub(super) bases: Vec<u64>,
-    /// Bytes from one element of the first part to the next: of others, the part says it.
+    /// Bytes between elements in the first part. Other parts use their own stride.
     first_stride: u64,
-    /// Where memory after the first part was taken, to give it back.
+    /// Allocated memory, address and size, to free when the region ends.
     taken: Vec<(u64, u64)>,
 }
 
-/// Addresses that the trace does not use.
+/// Allocates from addresses that the trace does not use.
 #[derive(Clone, Debug)]
 pub(super) struct Fresh {
     next: u64,
@@ -50,7 +50,7 @@ impl Fresh {
         Fresh { next: from, free: HashMap::default() }
     }
 
-    /// The address of this many bytes.
+    /// Allocates this many bytes.
     fn take(&mut self, bytes: u64, align: u64) -> u64 {
         if let Some(addr) = self.free.get_mut(&bytes).and_then(Vec::pop) {
             return addr;
@@ -67,23 +67,23 @@ impl Fresh {
     }
 }
 
-/// A layout at work.
+/// A layout with the state of its regions.
 #[derive(Clone, Debug)]
 pub(super) struct Moved {
     pub(super) arrangement: Arrangement,
     fresh: Fresh,
     /// Cold parts of single elements, in an array of their own.
     cold: Fresh,
-    /// Regions that went elsewhere.
+    /// Number of regions moved to another address.
     pub(super) n_moved: u64,
-    /// Regions that stay as they are.
+    /// Number of regions that keep their layout.
     pub(super) n_kept: u64,
-    /// Accesses that became several, because what they touch lies apart now.
+    /// Number of accesses split because the bytes that they touch are no longer adjacent.
     pub(super) n_divided: u64,
 }
 
 impl Moved {
-    /// No region yet; there is room from `from` on.
+    /// Creates a layout without regions; addresses from `from` on are free.
     pub(super) fn new(arrangement: Arrangement, from: u64) -> Moved {
         Moved {
             arrangement,
@@ -95,7 +95,7 @@ impl Moved {
         }
     }
 
-    /// A region begins.
+    /// Adds a region.
     pub(super) fn add(&mut self, old: Old, members: &Members) -> New {
         let Arrangement { parts, form, .. } = &self.arrangement;
         let is_whole =
@@ -105,7 +105,7 @@ impl Moved {
             self.n_kept += 1;
             return New::default();
         }
-        // What the region has besides elements stays after the first part, as it was.
+        // Bytes other than the elements are kept unchanged after the first part.
         let slack = if old.n > 1 { old.stride - members.size } else { 0 };
         let tail = if old.n > 1 { 0 } else { old.bytes - members.size };
         let first_stride = parts[0].stride + slack;
@@ -140,13 +140,13 @@ impl Moved {
         New { bases: offsets.iter().map(|offset| start.wrapping_add(*offset)).collect(), first_stride, taken }
     }
 
-    /// Alignment beyond what allocators give anyway.
+    /// Largest alignment of the parts, if it exceeds what allocators guarantee; otherwise 1.
     fn asked_align(&self) -> u64 {
         let align = self.arrangement.parts.iter().map(|part| part.align).max().unwrap_or(1);
         if align > 16 { align } else { 1 }
     }
 
-    /// A region ends.
+    /// Removes a region and frees its memory.
     pub(super) fn remove(&mut self, new: New) {
         let is_split = self.arrangement.form == Form::Split && new.taken.len() == 2;
         for (i, taken) in new.taken.into_iter().enumerate() {
@@ -154,9 +154,9 @@ impl Moved {
         }
     }
 
-    /// Where the bytes `[addr, addr + size)` of a region are now: each stretch that lies together, in order, with how many bytes
-    /// it has. There is at least one, and all bytes of members are in one; padding that is accessed alone is where its
-    /// member ends.
+    /// Splits the bytes `[addr, addr + size)` of a region into adjacent runs at their new addresses, each with its size, in
+    /// order. There is at least one run, and the runs cover all bytes of members. Padding that is accessed alone maps to the
+    /// end of the member before it.
     pub(super) fn pieces(
         &mut self,
         (old, new): (&Old, &New),
@@ -176,7 +176,7 @@ impl Moved {
             return;
         }
         let end = offset.saturating_add(size.max(1).into());
-        // Bytes of holes since the last piece.
+        // Padding bytes since the last run.
         let (mut at, mut hole) = (offset, 0u64);
         while at < end {
             let (new_addr, n, is_hole) = self.stretch(old, new, at, members);
@@ -187,18 +187,19 @@ impl Moved {
                 continue;
             }
             match pieces.last_mut() {
-                // What was together with a hole between may still be.
+                // Runs with padding between may still be adjacent.
                 Some((start, bytes)) if start.wrapping_add(u64::from(*bytes) + hole) == new_addr => {
-                    *bytes += (hole + n) as u32; // Not more than the size.
+                    *bytes += (hole + n) as u32; // At most `size`.
                 }
-                _ => pieces.push((new_addr, n as u32)), // As above.
+                _ => pieces.push((new_addr, n as u32)), // At most `size`.
             }
             hole = 0;
         }
         self.n_divided += u64::from(pieces.len() > 1);
     }
 
-    /// Where the byte at an offset of a region is now, how many bytes lie together there, and whether they are in a hole.
+    /// New address of the byte at an offset of a region, number of bytes that stay adjacent from there on, and whether they
+    /// are padding.
     #[inline]
     fn stretch(&self, old: &Old, new: &New, offset: u64, members: &Members) -> (u64, u64, bool) {
         let (element, within) = match old.n {
@@ -220,7 +221,7 @@ impl Moved {
         let base =
             new.bases[place.part].wrapping_add(element.wrapping_mul(stride)).wrapping_add(place.offset);
         if !is_inside {
-            // A hole ends where the next member begins.
+            // Padding ends where the next member begins.
             let next = members.units.get(unit + 1).filter(|next| next.start > within);
             let next = match members.units.first() {
                 Some(first) if within < first.start => Some(first),

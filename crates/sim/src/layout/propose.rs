@@ -1,17 +1,17 @@
-//! Layouts that may be better than the one there is.
+//! Proposes layouts that may be better than the current one.
 //!
-//! Members are packed greedily into lines: the hottest one begins a line, then comes whichever fits and was used most often
-//! together with those that are there. Within a line, large alignments come first, so that no holes are left. Whether that is
-//! better is not guessed here: every proposal is simulated.
+//! Members are packed greedily into lines. The hottest member begins a line; then follows, among those that fit, the one
+//! used most often together with the members already in the line. Within a line, large alignments come first, so that no
+//! gaps are left. Whether the result is better is not estimated: every proposal is simulated.
 
 use super::arrange::{Arrangement, Room};
 use super::survey::Survey;
 use super::units::Members;
 
-/// Members that together have so large a share of the accesses are hot, the fewest that do.
+/// The smallest set of members with this share of the accesses is hot.
 const HOT: f64 = 0.9;
 
-/// Layouts to try; none twice, and not the one that there is.
+/// Layouts to try, without duplicates and without the current one.
 pub(super) fn proposals(members: &Members, survey: &Survey, line: u64) -> Vec<Arrangement> {
     let same = Arrangement::same(members);
     let room = Room::default();
@@ -37,7 +37,7 @@ pub(super) fn proposals(members: &Members, survey: &Survey, line: u64) -> Vec<Ar
     all
 }
 
-/// The fewest members that have most of the accesses, by offset; those that cannot be moved are among them.
+/// The smallest set of members with most of the accesses, by offset; includes all members that cannot be moved.
 pub(super) fn hot(members: &Members, survey: &Survey) -> Vec<usize> {
     let mut order: Vec<usize> = (0..members.units.len()).filter(|unit| survey.heat[*unit] > 0).collect();
     order.sort_by_key(|unit| (std::cmp::Reverse(survey.heat[*unit]), *unit));
@@ -64,7 +64,7 @@ fn pinned(members: &Members) -> (Vec<usize>, Vec<usize>) {
 
 fn by_heat(members: &Members, survey: &Survey) -> Vec<usize> {
     let (mut order, mut rest) = pinned(members);
-    // Accesses for each byte, without fractions.
+    // Accesses per byte, in fixed point.
     let heat = |unit: &usize| (survey.heat[*unit] << 10) / members.units[*unit].bytes.max(1);
     rest.sort_by_key(|unit| (std::cmp::Reverse(heat(unit)), *unit));
     order.extend(rest);
@@ -95,7 +95,7 @@ fn by_affinity(members: &Members, survey: &Survey, line: u64) -> Vec<usize> {
             })
             .max();
         let Some((.., at)) = best else {
-            // Nothing else fits: the line ends.
+            // No other member fits: the line ends.
             settle(members, &mut of_line, fixed, &mut order);
             (used, fixed) = (0, 0);
             continue;
@@ -112,7 +112,7 @@ fn by_affinity(members: &Members, survey: &Survey, line: u64) -> Vec<usize> {
     order
 }
 
-/// Ends a line: its members, but for the first `fixed`, which have their place already.
+/// Ends a line: appends its members except the first `fixed`, which have been placed before.
 fn settle(members: &Members, of_line: &mut Vec<usize>, fixed: usize, order: &mut Vec<usize>) {
     let mut new: Vec<usize> = of_line.drain(..).skip(fixed).collect();
     new.sort_by_key(|unit| std::cmp::Reverse(members.units[*unit].align));

@@ -1,4 +1,4 @@
-//! What came of it, for machines and people.
+//! The results, as data and as a document.
 
 use super::arrange::Form;
 use super::declare;
@@ -82,9 +82,9 @@ result! {
     }
 }
 
-/// The name of memory that is not a member.
+/// Name for bytes that belong to no member.
 const PADDING: &str = "(padding)";
-/// A difference below this share of the misses before decides nothing.
+/// Smaller differences, as a share of the previous misses, count as equal.
 const EVEN: f64 = 0.01;
 
 impl Row {
@@ -129,7 +129,7 @@ impl Row {
         }
     }
 
-    /// True if this is better than another layout.
+    /// Whether this layout is better than another.
     fn is_better(&self, other: &Row) -> bool {
         let levels = |row: &Row| [row.misses.last().copied(), row.misses.first().copied()];
         for (ours, theirs) in levels(self).into_iter().zip(levels(other)) {
@@ -164,7 +164,7 @@ impl LayoutReport {
                 best = at;
             }
         }
-        // What was asked for is declared whether it is better or not.
+        // A requested layout is declared even if it is not better.
         let shown = if plan.is_proposal { best } else { layouts.len() - 1 };
         let declaration = match shown.checked_sub(1).and_then(|at| plan.layouts.get(at)) {
             Some(arrangement) => {
@@ -190,7 +190,7 @@ impl LayoutReport {
         }
     }
 
-    /// The layout that is compared with the one there is: the best proposal, or the one asked for.
+    /// The layout compared with the current one: the best proposal, or the requested layout.
     fn shown(&self) -> &Row {
         let at = if self.is_proposal { self.best } else { self.layouts.len() - 1 };
         &self.layouts[at]
@@ -300,7 +300,7 @@ impl LayoutReport {
     }
 }
 
-/// How much more or less; nothing of nothing.
+/// Relative change; empty if the previous count is 0.
 fn change(now: u64, before: u64) -> Cell {
     match before {
         0 => Cell::Empty,

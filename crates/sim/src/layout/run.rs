@@ -1,4 +1,4 @@
-//! The second read: the accesses as they are and in other layouts, each through a machine of its own.
+//! The second read: simulates the accesses in the current and in other layouts, each on a machine of its own.
 
 use super::levels::Levels;
 use super::live::{Change, Live};
@@ -12,38 +12,38 @@ use quipu_model::{Batch, Error, ErrorKind, Pass, Report, Result, Shard};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A layout with its machine.
+/// A layout and its machine.
 #[derive(Clone, Debug)]
 pub(super) struct Side {
     pub(super) machine: Machine,
-    /// `None` for the layout as it is.
+    /// `None` for the current layout.
     pub(super) moved: Option<Moved>,
-    /// The type's live regions, by their number.
+    /// Live regions of the type, by id.
     news: Vec<New>,
-    /// Misses of each member, level by level; those of what belongs to none after them.
+    /// Misses by member, then by level; the last entry is for bytes of no member.
     pub(super) misses: Vec<u64>,
 }
 
-/// The analysis at work.
+/// The pass.
 #[derive(Clone, Debug)]
 pub(super) struct LayoutPass {
     plan: Arc<Plan>,
     live: Live,
     placement: Placement,
     sides: Vec<Side>,
-    /// Accesses of each member: reads and writes; those of what belongs to none after them.
+    /// Reads and writes by member; the last entry is for bytes of no member.
     accesses: Vec<[u64; 2]>,
-    /// Accesses to data that go elsewhere.
+    /// Data accesses outside of the type.
     n_others: u64,
     pieces: Vec<(u64, u32)>,
     is_used: bool,
 }
 
 impl LayoutPass {
-    /// Empty caches, and the program's variables.
+    /// Starts with empty caches and with the program's variables.
     ///
     /// # Errors
-    /// `Usage` if the machine does not hold together.
+    /// `Usage` if the description of the machine is inconsistent.
     pub(super) fn new(plan: Arc<Plan>) -> Result<LayoutPass> {
         let n_counters = plan.members.units.len() + 1;
         let watch = Watch { causes: false, log: true, all: true };
@@ -82,7 +82,7 @@ impl LayoutPass {
             match change {
                 Change::Added(id) => {
                     let new = moved.add(self.live.old(id), members);
-                    let at = id as usize; // Fewer than the limit of regions.
+                    let at = id as usize; // Below the limit of regions.
                     if side.news.len() <= at {
                         side.news.resize(at + 1, New::default());
                     }
@@ -93,7 +93,7 @@ impl LayoutPass {
         }
     }
 
-    /// Runs rows that do not touch the type, the same everywhere.
+    /// Simulates rows that do not touch the type, identically in all layouts.
     fn run_others(&mut self, batch: &Batch, rows: Range<usize>, core: usize) {
         if rows.is_empty() {
             return;
@@ -112,7 +112,7 @@ impl LayoutPass {
         }
     }
 
-    /// Runs an access to the type.
+    /// Simulates an access to the type.
     fn run_one(&mut self, batch: &Batch, row: usize, id: u32, core: usize) {
         let accesses = &batch.accesses;
         let (kind, addr, size) = (accesses.kind[row], accesses.addr[row], accesses.size[row]);
@@ -184,7 +184,7 @@ impl Pass for LayoutPass {
 
     fn consume(&mut self, batch: &Batch) -> Result<()> {
         self.is_used |= batch.span.records > 0;
-        // What happens to regions counts, also where no thread runs.
+        // Changes of regions count even if no thread runs.
         let core = self.placement.core_of(batch)?.unwrap_or(0);
         self.run(batch, core);
         if batch.threads.what.contains(&ThreadEvent::Stop) {

@@ -1,15 +1,15 @@
-//! Types of Rust as its compiler names them in debug information, turned into code that it reads.
+//! Converts Rust type names from debug information into source code.
 //!
-//! The names there have no lifetimes, name what programs cannot (`alloc::alloc::Global`), and give the modules where the standard
-//! library keeps things instead of those where it offers them.
+//! The compiler's names have no lifetimes, contain types that programs cannot name (`alloc::alloc::Global`), and use the
+//! modules in which the standard library defines types instead of those that export them.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// How deep types are nested.
+/// Maximum nesting of types.
 const MAX_DEPTH: usize = 32;
 
-/// Where the standard library keeps a type, and how it is written.
+/// Paths at which the standard library defines types, and how to write them.
 const OFFERED: &[(&str, &str)] = &[
     ("alloc::borrow::Cow", "std::borrow::Cow"),
     ("alloc::boxed::Box", "Box"),
@@ -57,10 +57,10 @@ const OFFERED: &[(&str, &str)] = &[
     ("std::thread::join_handle::JoinHandle", "std::thread::JoinHandle"),
 ];
 
-/// What a type takes where nothing is written.
+/// Default arguments, which are left out.
 const USUAL: [&str; 2] = ["alloc::alloc::Global", "std::hash::RandomState"];
 
-/// A type as source; `None` if it has no name that can be written. Names of the crate `own` begin at `crate`.
+/// A type as source code; `None` if it cannot be named. Paths in the crate `own` begin with `crate`.
 pub(super) fn rust_source(text: &str, own: &str) -> Option<String> {
     let mut reader = Reader { rest: text.chars().peekable(), own, in_function: 0 };
     let ty = reader.ty(0)?;
@@ -71,7 +71,7 @@ pub(super) fn rust_source(text: &str, own: &str) -> Option<String> {
 struct Reader<'t> {
     rest: Peekable<Chars<'t>>,
     own: &'t str,
-    /// How many functions are around: references there need no lifetime.
+    /// Nesting depth of function types, in which references need no lifetime.
     in_function: usize,
 }
 
@@ -84,13 +84,13 @@ impl Reader<'_> {
         while self.rest.next_if_eq(&' ').is_some() {}
     }
 
-    /// Takes a sign if it is next.
+    /// Consumes a character if it is next.
     fn takes(&mut self, sign: char) -> bool {
         self.blanks();
         self.rest.next_if_eq(&sign).is_some()
     }
 
-    /// Takes a sign that has to be next.
+    /// Consumes a character that has to be next.
     fn sign(&mut self, sign: char) -> Option<()> {
         self.takes(sign).then_some(())
     }
@@ -104,7 +104,7 @@ impl Reader<'_> {
         word
     }
 
-    /// Takes a word if it is next.
+    /// Consumes a word if it is next.
     fn takes_word(&mut self, word: &str) -> bool {
         let mut ahead = self.rest.clone();
         while ahead.next_if_eq(&' ').is_some() {}
@@ -148,7 +148,7 @@ impl Reader<'_> {
                 self.rest.next();
                 let parts = self.list(')', depth)?;
                 Some(match &parts[..] {
-                    // What a pointer leads to has brackets around it, if it has several bounds.
+                    // A pointee with several bounds is in parentheses.
                     [one] if one.starts_with("dyn ") => format!("({one})"),
                     [one] => format!("({one},)"),
                     all => format!("({})", all.join(", ")),
@@ -172,7 +172,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A pointer to a function; the outer `None` if there is none, the inner if it has no name.
+    /// A function pointer: the outer `None` if there is none, the inner if it cannot be named.
     fn function(&mut self, depth: usize) -> Option<Option<String>> {
         let start = self.rest.clone();
         let mut front = String::new();
@@ -197,7 +197,7 @@ impl Reader<'_> {
         Some(self.signature(depth).map(|signature| format!("{front}fn{signature}")))
     }
 
-    /// What stands after `fn`.
+    /// The part after `fn`.
     fn signature(&mut self, depth: usize) -> Option<String> {
         self.in_function += 1;
         self.sign('(')?;
@@ -209,7 +209,7 @@ impl Reader<'_> {
             String::new()
         };
         self.in_function -= 1;
-        // Without a parameter that has one, a result has no lifetime.
+        // If no parameter has a lifetime, the result has none to borrow from.
         let result = if parameters.iter().any(|of| of.contains('&')) {
             result
         } else {
@@ -218,7 +218,7 @@ impl Reader<'_> {
         Some(format!("({}){result}", parameters.join(", ")))
     }
 
-    /// Types up to a sign.
+    /// Types up to the character `end`.
     fn list(&mut self, end: char, depth: usize) -> Option<Vec<String>> {
         let mut all = Vec::new();
         while !self.takes(end) {
@@ -236,7 +236,7 @@ impl Reader<'_> {
         loop {
             let word = self.word();
             if word.is_empty() {
-                // Something like `{closure#0}`.
+                // A name such as `{closure#0}`.
                 return None;
             }
             path.push_str(&word);
@@ -255,7 +255,7 @@ impl Reader<'_> {
         Some(self.written(&path, arguments))
     }
 
-    /// Arguments of a type, with names where they have some.
+    /// Generic arguments of a type; associated types have names.
     fn arguments(&mut self, depth: usize) -> Option<Vec<String>> {
         let mut all = Vec::new();
         while !self.takes('>') {

@@ -1,36 +1,36 @@
-//! How a type is declared: what a shape leaves out, because it knows bytes only.
+//! The declaration of a type: what a shape omits because it only knows bytes.
 
 use super::text::Language;
 use quipu_symbols::dwarf::types::{Kind, Member, MemberKind, SourceLanguage, Type};
 use quipu_symbols::dwarf::{DebugInfo, TypeId};
 use quipu_symbols::types_file::MemberDef;
 
-/// How deep structures without names are written out.
+/// Maximum nesting of unnamed structures that are written out.
 const MAX_BODY_DEPTH: usize = 6;
-/// Members that they have all together.
+/// Most members of unnamed structures in one type.
 const MAX_BODY_MEMBERS: usize = 256;
 
-/// A type as it is declared.
+/// The declaration of a type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Declaration {
     pub(super) record: Record,
     pub(super) members: Vec<Declared>,
-    /// What it is written in, if that is known.
+    /// Source language, if known.
     pub(super) language: Option<Language>,
-    /// True if it has another name only, as `typedef struct {…} T` does.
+    /// Whether the type is named only by a typedef: `typedef struct {…} T`.
     pub(super) is_unnamed: bool,
-    /// Why its layout cannot change.
+    /// Reason why the layout cannot change.
     pub(super) refusal: Option<&'static str>,
 }
 
-/// What stands before and after members.
+/// Everything about a structure except its members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     /// `struct`, `class` or `union`.
     pub(super) keyword: &'static str,
-    /// True if members lie closer together than they ask for.
+    /// Whether members are closer together than their alignments allow.
     pub(super) is_packed: bool,
-    /// The alignment that was asked for.
+    /// Alignment declared explicitly.
     pub(super) asked: Option<u64>,
 }
 
@@ -40,48 +40,48 @@ impl Default for Record {
     }
 }
 
-/// A member as it is declared.
+/// The declaration of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Declared {
-    /// Its name; empty if it has none.
+    /// Name; empty if unnamed.
     pub(super) name: String,
-    /// Its type; of an array, that of its elements.
+    /// Type; for an array, the type of its elements.
     pub(super) text: String,
-    /// Elements in each dimension; none if it is no array.
+    /// Number of elements in each dimension; empty unless it is an array.
     pub(super) dimensions: Vec<u64>,
-    /// Bits before it.
+    /// Offset in bits.
     pub(super) bit_start: u64,
-    /// Its bits.
+    /// Size in bits.
     pub(super) bit_size: u64,
-    /// What its address is a multiple of, in bytes; of a bit field, that of its type. `None` if only its fields tell.
+    /// Alignment in bytes; for a bit field, that of its type. `None` if it has to be derived from the fields.
     pub(super) align: Option<u64>,
-    /// The alignment that was asked for.
+    /// Alignment declared explicitly.
     pub(super) asked: Option<u64>,
     pub(super) what: What,
 }
 
-/// What a member is.
+/// Kind of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Plain,
     /// A base class.
     Base,
-    /// The pointer to virtual functions.
+    /// The pointer to the virtual table.
     Virtual,
-    /// Some bits of a type of this many bytes.
+    /// A bit field; its type has this many bytes.
     Bits(u64),
-    /// A structure or union without a name.
+    /// An unnamed structure or union.
     Body(Record, Vec<Declared>),
 }
 
 impl Declared {
-    /// The byte after it.
+    /// Offset of the byte after it.
     pub(super) fn end(&self) -> u64 {
         self.bit_start.saturating_add(self.bit_size).div_ceil(8)
     }
 }
 
-/// A type of a program.
+/// The declaration of a type in a program.
 pub(super) fn of_program(info: &DebugInfo, id: TypeId) -> Declaration {
     let Ok(ty) = info.read(id) else { return Declaration::default() };
     let refusal = match ty.kind {
@@ -98,7 +98,7 @@ pub(super) fn of_program(info: &DebugInfo, id: TypeId) -> Declaration {
     let mut reading = Reading { info, n_members: 0 };
     let mut members = Vec::new();
     for member in reading.members(&ty, 0).unwrap_or_default() {
-        // What a structure without a name has, its surroundings have.
+        // Members of an unnamed structure belong to the enclosing type.
         match member {
             Declared { what: What::Body(record, inner), bit_start, .. }
                 if member.name.is_empty() && record.keyword != "union" && !record.is_packed =>
@@ -119,7 +119,7 @@ pub(super) fn of_program(info: &DebugInfo, id: TypeId) -> Declaration {
     Declaration { record: record(info, &ty), members, language, is_unnamed: ty.name.is_none(), refusal }
 }
 
-/// True if a class, or one that it derives from, has a base class that lies where the whole object has it.
+/// Whether a class, or one of its base classes, has a virtual base class.
 fn has_virtual_base(info: &DebugInfo, ty: &Type, depth: usize) -> bool {
     let mut bases = ty.members.iter().filter(|member| member.kind == MemberKind::Base);
     bases.any(|base| {
@@ -141,12 +141,12 @@ fn record(info: &DebugInfo, ty: &Type) -> Record {
 
 struct Reading<'i> {
     info: &'i DebugInfo,
-    /// Of structures without names.
+    /// Members of unnamed structures so far.
     n_members: usize,
 }
 
 impl Reading<'_> {
-    /// The members of a structure; `None` if it has too many without names.
+    /// The members of a structure; `None` if unnamed structures are nested too deeply or have too many members.
     fn members(&mut self, ty: &Type, depth: usize) -> Option<Vec<Declared>> {
         if depth > 0 {
             self.n_members += ty.members.len();
@@ -172,7 +172,7 @@ impl Reading<'_> {
         let Some(ty) = member.ty else { return Some(declared) };
         let of_type = info.alignment_of(ty);
         declared.align = Some(member.align.unwrap_or(of_type.bytes));
-        // Compilers say so as well of members whose types ask for it; in packed structures it may be less than that.
+        // Compilers also emit an alignment for members whose types declare one; in packed structures it may be smaller.
         let is_own =
             |align: &u64| *align > of_type.bytes || (*align == of_type.bytes && of_type.asked.is_none());
         declared.asked = member.align.filter(is_own);
@@ -198,7 +198,7 @@ impl Reading<'_> {
         {
             (declared.text, declared.dimensions, inner) = (info.text_of(element), counts, element);
         }
-        // What clang calls complex numbers of all sizes.
+        // clang calls complex numbers of all sizes `complex`.
         if declared.text == "complex" {
             let of = match info.size_of(inner) {
                 Some(8) => "float",
@@ -207,7 +207,7 @@ impl Reading<'_> {
             };
             declared.text = format!("_Complex {of}");
         }
-        // Other names are names as well.
+        // Types with a name are written by it; an unnamed structure is written out.
         if let Ok(of) = info.read(inner)
             && of.is_record()
             && of.name.is_none()
@@ -222,7 +222,7 @@ impl Reading<'_> {
     }
 }
 
-/// A type of a file of types, which tells no language.
+/// A type from a file of types, which does not record the language.
 pub(super) fn of_file(members: &[MemberDef]) -> Declaration {
     let bits = |bytes: i64| u64::try_from(bytes).unwrap_or(0).saturating_mul(8);
     let member = |member: &MemberDef| Declared {

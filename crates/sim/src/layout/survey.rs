@@ -1,4 +1,4 @@
-//! A first read of the trace: which members are accessed how often, which of them together, and which addresses are free.
+//! A first read of the trace: how often members are accessed, which are used together, and which addresses are free.
 
 use super::live::{Change, Live};
 use super::units::Members;
@@ -7,20 +7,20 @@ use quipu_model::lens::AccessKind;
 use quipu_model::{Batch, Columns, Error, Result, Scan, ThreadId, Trace};
 use rustc_hash::FxBuildHasher;
 
-/// Accesses to the type that are looked back at: members of one element that are among them are used together.
+/// Number of recent accesses to the type per thread; members of one element that occur in this window are used together.
 pub(super) const WINDOW: usize = 32;
-/// Addresses are looked at in this many stretches of 2^40 bytes.
+/// The address space is divided into this many stretches of 2^40 bytes.
 const STRETCHES: u64 = 1 << 7;
 const STRETCH_SHIFT: u32 = 40;
 
-/// What the first read tells.
+/// Results of the first read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Survey {
     /// Accesses to each member.
     pub(super) heat: Vec<u64>,
-    /// How often two members of one element were used together: by the first, then by the second.
+    /// How often two members of one element were used together: indexed by the first, then by the second.
     affinity: Vec<u64>,
-    /// Regions of several elements, and of one.
+    /// Regions with several elements, and with one.
     pub(super) arrays: u64,
     pub(super) singles: u64,
     used: u128,
@@ -40,10 +40,10 @@ impl Default for Recent {
 }
 
 impl Survey {
-    /// Reads all of a trace; `live` has no region yet.
+    /// Reads the whole trace; `live` must have no regions yet.
     ///
     /// # Errors
-    /// What reading says, and `Unsupported` for a trace that can be read only once.
+    /// Errors of reading, and `Unsupported` for a trace that can be read only once.
     pub(super) fn of(trace: &dyn Trace, live: &Live, base: u64, members: &Members) -> Result<Survey> {
         let n = members.units.len();
         let mut survey = Survey { heat: vec![0; n], affinity: vec![0; n * n], ..Survey::default() };
@@ -118,7 +118,7 @@ impl Survey {
         }
     }
 
-    /// How often two members of one element were used together.
+    /// How often two members of one element were used together, in either order.
     pub(super) fn together(&self, one: usize, other: usize) -> u64 {
         let n = self.heat.len();
         let of = |one: usize, other: usize| self.affinity.get(one * n + other).copied().unwrap_or(0);
@@ -130,7 +130,7 @@ impl Survey {
         self.heat.iter().sum()
     }
 
-    /// The first address of a stretch in which nothing is accessed.
+    /// First address of a stretch without accesses.
     ///
     /// # Errors
     /// `Unsupported` if there is none.
@@ -142,7 +142,7 @@ impl Survey {
     }
 }
 
-/// The stretch that an address is in; those beyond user space are one.
+/// Stretch that contains an address; addresses beyond user space share the last.
 fn stretch(addr: u64) -> u64 {
     (addr >> STRETCH_SHIFT).min(STRETCHES - 1)
 }

@@ -1,4 +1,4 @@
-//! Layouts by hand, and what holds for all of them.
+//! Layouts checked by hand, and properties that hold for all of them.
 
 use super::arrange::{Arrangement, Form, Gap, Place, Room};
 use super::declare::declaration;
@@ -13,7 +13,7 @@ use quipu_symbols::remap::Remap;
 use quipu_symbols::types_file::TypesFile;
 use std::collections::HashSet;
 
-/// A type of a file of types: names, C types, offsets and sizes of its members.
+/// A type from a file of types: names, C types, offsets and sizes of its members.
 fn members(list: &[(&str, &str, u64, u64)]) -> Members {
     let member = |(name, ty, offset, size): &(&str, &str, u64, u64)| {
         format!(r#"{{"id":1,"memberName":"{name}","name":"{ty}","offset":{offset},"size":{size}}}"#)
@@ -144,7 +144,7 @@ fn room_is_told_in_words() {
 fn a_remap_moves_what_it_names() {
     let members = sample();
     let file = Remap::parse("struct T=a,30;name,0x0\n").unwrap();
-    // `name` would lie over `b`, which stays.
+    // `name` moves to the place of `a`, and overlaps no other member.
     assert!(Arrangement::remapped(&members, &file.structs[0], &Room::default(), 64).is_ok());
     let file = Remap::parse("struct T=a,12\n").unwrap();
     let error = Arrangement::remapped(&members, &file.structs[0], &Room::default(), 64).unwrap_err();
@@ -164,7 +164,7 @@ fn arrays_become_structures_inside() {
     assert!(Arrangement::inside(&sample()).is_err());
 }
 
-/// Where bytes of a region are, as pieces.
+/// New addresses and sizes of some bytes of a region.
 fn pieces(moved: &mut Moved, of: (&Old, &New), members: &Members, addr: u64, size: u32) -> Vec<(u64, u32)> {
     let mut pieces = Vec::new();
     moved.pieces(of, addr, size, members, &mut pieces);
@@ -178,14 +178,14 @@ fn accesses_go_where_members_are_now() {
     let order = Arrangement::ordered(&members, &[1, 3, 4, 0, 2], &Room::default(), 64, String::new());
     let mut moved = Moved::new(order, 1 << 40);
     let new = moved.add(old, &members);
-    // Smaller elements lie closer together, where they were.
+    // Smaller elements are closer together, at the same address.
     assert_eq!((new.bases.as_slice(), moved.n_moved), (&[0x1000][..], 0));
     let mut go = |addr, size| pieces(&mut moved, (&old, &new), &members, addr, size);
     assert_eq!(go(0x1000 + 3 * 32 + 8, 8), [(0x1000 + 3 * 24, 8)]);
     assert_eq!(go(0x1000 + 9 * 32 + 24, 6), [(0x1000 + 9 * 24 + 12, 6)]);
-    // A copy of `b`, `c` and `d`, with the hole between: `d` is after `b` now, `c` elsewhere.
+    // A copy of `b`, `c` and `d`, with the padding between: now `d` follows `b`, and `c` is elsewhere.
     assert_eq!(go(0x1008, 16), [(0x1000, 8), (0x1000 + 19, 1), (0x1008, 4)]);
-    // A hole alone is where its member ends.
+    // Padding alone maps to the end of its member.
     assert_eq!(go(0x1001, 4), [(0x1000 + 18, 4)]);
     assert_eq!(moved.n_divided, 1);
 
@@ -193,13 +193,13 @@ fn accesses_go_where_members_are_now() {
     let new = arrays.add(old, &members);
     assert_eq!(new.bases, [0x1000, 0x1010, 0x1060, 0x106c, 0x1094]);
     assert_eq!(pieces(&mut arrays, (&old, &new), &members, 0x1000 + 9 * 32 + 8, 8), [(0x1010 + 72, 8)]);
-    // One element is no array.
+    // A single element is not split into arrays.
     let single = Old { start: 0x2000, bytes: 32, n: 1, stride: 32 };
     let new = arrays.add(single, &members);
     assert_eq!(pieces(&mut arrays, (&single, &new), &members, 0x2008, 8), [(0x2008, 8)]);
     assert_eq!(arrays.n_kept, 1);
 
-    // What grows goes elsewhere, and its place is used again.
+    // A region that grows moves, and its place is reused.
     let room = Room { whole_lines: true, ..Room::default() };
     let mut lined = Moved::new(Arrangement::widened(&members, &room, 64, String::new()), 1 << 40);
     let new = lined.add(old, &members);
@@ -213,7 +213,7 @@ fn accesses_go_where_members_are_now() {
     assert_eq!(lined.add(old, &members).bases[0], start);
     assert_eq!(lined.n_moved, 2);
 
-    // The cold part of a single element lies in an array of cold parts.
+    // Cold parts of single elements share an array.
     let mut split = Moved::new(Arrangement::split(&members, &[1], &Room::default(), 64), 1 << 40);
     let one = split.add(single, &members);
     let other = split.add(Old { start: 0x3000, ..single }, &members);
@@ -241,7 +241,7 @@ fn declarations_are_what_a_compiler_lays_out_so() {
     assert!(cpp.starts_with("struct alignas(64) T {\n") && cpp.contains("unsigned char room1[8];"), "{cpp}");
 }
 
-/// Members of random sizes, in C's layout.
+/// Members of random sizes, laid out as in C.
 fn any_members() -> impl Strategy<Value = Members> {
     prop::collection::vec(
         prop::sample::select(vec![("char", 1), ("short", 2), ("int", 4), ("long", 8)]),
@@ -264,8 +264,8 @@ fn any_members() -> impl Strategy<Value = Members> {
 }
 
 proptest! {
-    /// However members are laid out: every byte of every member has one place of its own, no two have the same, regions do not
-    /// overlap, and an access has as many bytes as before, in one piece if it goes to one member.
+    /// For every layout: each byte of a member has exactly one place, regions do not overlap, and an access keeps its number
+    /// of bytes, in one run if it touches one member.
     #[test]
     fn no_byte_is_lost_or_shared(
         members in any_members(),
@@ -306,7 +306,7 @@ proptest! {
                     }
                 }
             }
-            // A copy of the whole region has all bytes of all members, and at most those of holes besides.
+            // A copy of the whole region contains all bytes of members, plus at most those of padding.
             let copied: u64 = pieces(&mut moved, (&old, &new), &members, old.start, old.bytes as u32)
                 .iter()
                 .map(|(_, bytes)| u64::from(*bytes))

@@ -1,6 +1,6 @@
-//! Types as C, C++ and Rust write them.
+//! Spelling of types in C, C++ and Rust.
 //!
-//! Numbers and pointers are translated between languages; what has no counterpart becomes bytes.
+//! Numbers and pointers are translated between languages; other types become byte arrays.
 
 use super::rust_text::rust_source;
 use super::source::Declaration;
@@ -8,7 +8,7 @@ use super::units::{Unit, UnitKind};
 use quipu_model::{Error, Result};
 use quipu_symbols::attribute::Shape;
 
-/// A language that declares structures.
+/// A language for declarations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Language {
     C,
@@ -17,10 +17,10 @@ pub(super) enum Language {
 }
 
 impl Language {
-    /// The language of a name.
+    /// Parses the name of a language.
     ///
     /// # Errors
-    /// `Usage` if there is none.
+    /// `Usage` for an unknown name.
     pub(super) fn named(name: &str) -> Result<Language> {
         match name {
             "c" => Ok(Language::C),
@@ -30,7 +30,7 @@ impl Language {
         }
     }
 
-    /// Its name.
+    /// The name that [`Language::named`] parses.
     pub(super) fn name(self) -> &'static str {
         match self {
             Language::C => "c",
@@ -39,7 +39,7 @@ impl Language {
         }
     }
 
-    /// The language that a type looks like if nothing else says it.
+    /// Guesses the language from the type, if nothing else specifies it.
     pub(super) fn guessed(shape: &Shape, declaration: &Declaration) -> Language {
         let texts = || declaration.members.iter().map(|member| member.text.as_str());
         if texts().any(|text| is_rust_number(text) || text.starts_with("alloc::")) {
@@ -50,7 +50,7 @@ impl Language {
     }
 }
 
-/// Numbers of Rust, with their names in C.
+/// Rust's number types, with their names in C.
 const RUST_NUMBERS: &[(&str, &str)] = &[
     ("u8", "uint8_t"),
     ("i8", "int8_t"),
@@ -68,7 +68,7 @@ const RUST_NUMBERS: &[(&str, &str)] = &[
     ("bool", "_Bool"),
 ];
 
-/// Further names of whole numbers in C: whether they have a sign, and their bytes; 0 where it depends.
+/// Other names of integers in C: whether they are signed, and their size in bytes; 0 if it depends on the platform.
 const C_NUMBERS: &[(&str, bool, u64)] = &[
     ("char", true, 1),
     ("signed char", true, 1),
@@ -94,7 +94,7 @@ fn is_rust_number(text: &str) -> bool {
     RUST_NUMBERS.iter().any(|(rust, _)| *rust == text && *rust != "bool")
 }
 
-/// How a member's type is written, with the dimensions of an array.
+/// Spelling of a member's type, with array dimensions.
 pub(super) fn type_text(unit: &Unit) -> String {
     let text = match &unit.what {
         UnitKind::Bits(all) => {
@@ -107,27 +107,27 @@ pub(super) fn type_text(unit: &Unit) -> String {
     text + &subscripts(&unit.dimensions)
 }
 
-/// The dimensions of an array.
+/// Dimensions of an array, in C's notation.
 pub(super) fn subscripts(dimensions: &[u64]) -> String {
     dimensions.iter().map(|n| format!("[{n}]")).collect()
 }
 
-/// A name without what is around it.
+/// A name without its namespaces or modules.
 pub(super) fn last_name(name: &str) -> String {
     let depth_free =
         name.rsplit_once("::").filter(|(_, last)| !last.contains('>')).map_or(name, |(_, last)| last);
     identifier(depth_free)
 }
 
-/// A name that may stand in a declaration.
+/// A name with all characters that identifiers may not contain replaced.
 pub(super) fn identifier(name: &str) -> String {
     name.chars().map(|c| if c.is_alphanumeric() || c == '_' { c } else { '_' }).collect()
 }
 
-/// A name with its type, as C writes it; the type is [`c_type`]'s, or `None` for this many bytes.
+/// A C declaration of a name; `text` is from [`c_type`], or `None` for an array of this many bytes.
 pub(super) fn c_declared(text: Option<&str>, bytes: u64, name: &str, dimensions: &str) -> String {
     let Some(text) = text else { return format!("unsigned char {name}{dimensions}[{bytes}]") };
-    // Pointers to functions and arrays have the name inside.
+    // In pointers to functions and to arrays, the name is inside the type.
     let inside = text.char_indices().find(|(at, c)| {
         *c == ')' && text[..*at].rfind('(').is_some_and(|open| text[open..*at].contains('*'))
     });
@@ -171,11 +171,11 @@ pub(super) fn c_type(text: &str, language: Language) -> Option<String> {
     {
         return None;
     }
-    // What gcc calls so is a macro of a header.
+    // gcc's name for it is a macro from a header.
     Some(text.strip_prefix("complex ").map_or_else(|| text.to_owned(), |of| format!("_Complex {of}")))
 }
 
-/// A type of this many bytes in Rust; `None` if it has no name there. Names of the crate `own` begin at `crate`.
+/// A type of this size in Rust; `None` if it has no name there. Paths in the crate `own` begin with `crate`.
 pub(super) fn rust_type(text: &str, bytes: u64, own: &str) -> Option<String> {
     let text = text.trim();
     if let Some(of) = text.strip_suffix('*').or_else(|| text.strip_suffix("* const")) {
@@ -208,7 +208,7 @@ pub(super) fn rust_type(text: &str, bytes: u64, own: &str) -> Option<String> {
     }
     let name = text.trim_start_matches("struct ");
     let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '<' | '>' | ',' | ' ');
-    // A name of two words is none of Rust's, but arguments have blanks between.
+    // Names of two words do not exist in Rust, but generic arguments may contain blanks.
     let has_blank = name.split('<').next().is_some_and(|own| own.contains(' '));
     let is_plain = name.starts_with(|c: char| c.is_alphabetic() || c == '_') && name.chars().all(is_name);
     (is_plain && !has_blank).then(|| name.to_owned())

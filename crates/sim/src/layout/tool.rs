@@ -113,7 +113,7 @@ const LANGUAGE: OptionSpec = option(
 )
 .value("c|cpp|rust");
 
-/// What is known of the tool without a trace.
+/// Static description of the tool.
 pub static INFO: ToolInfo = ToolInfo {
     name: "layout",
     summary: "what another layout of a type would give",
@@ -126,24 +126,24 @@ pub static INFO: ToolInfo = ToolInfo {
     in_report: false,
 };
 
-/// Types that are named to who asks for one that is none.
+/// Most types that an error lists as suggestions for an unknown one.
 const HINTED_TYPES: usize = 12;
 
-/// What is simulated.
+/// The simulation to run.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) members: Members,
     pub(super) machine: MachineSpec,
     pub(super) placing: Placing,
     pub(super) levels: Levels,
-    /// The layouts besides the one there is.
+    /// Layouts to compare with the current one.
     pub(super) layouts: Vec<Arrangement>,
-    /// True if nothing was asked for.
+    /// Whether the layouts are proposals because the options request none.
     pub(super) is_proposal: bool,
-    /// Where addresses are free.
+    /// First address that the trace does not use.
     pub(super) fresh: u64,
     pub(super) base: u64,
-    /// No region yet.
+    /// A tracker without regions, to start from.
     pub(super) live: Live,
     pub(super) survey: Survey,
     pub(super) language: Language,
@@ -158,7 +158,7 @@ impl Tool for LayoutTool {
         &INFO
     }
 
-    /// What is live at its beginning is not known of a part.
+    /// Which regions are live at the start of a part is unknown.
     fn wants_whole_traces(&self) -> bool {
         true
     }
@@ -225,7 +225,7 @@ fn plan(options: &Options, trace: &dyn Trace) -> Result<Plan> {
     })
 }
 
-/// The machine that options ask for.
+/// The machine that options describe.
 fn machine(options: &Options) -> Result<MachineSpec> {
     let machine = caches::settings(options, config::of(options)?)?.machine;
     if machine.caches.iter().any(|cache| cache.policy == Policy::Opt) {
@@ -234,7 +234,7 @@ fn machine(options: &Options) -> Result<MachineSpec> {
     Ok(machine)
 }
 
-/// How a type is declared, as far as anybody says it.
+/// The declaration of a type, as far as the program or the file of types has it.
 fn declaration(types: &mut Types, name: &str, shape: ShapeId) -> Declaration {
     let full_name = types.shape(shape).name.clone();
     if let Some(info) = types.shared_program()
@@ -247,7 +247,7 @@ fn declaration(types: &mut Types, name: &str, shape: ShapeId) -> Declaration {
     file.map_or_else(Declaration::default, source::of_file)
 }
 
-/// The members that a list with commas names.
+/// Members named in a comma-separated list.
 pub(super) fn list(members: &Members, text: &str) -> Result<Vec<usize>> {
     let (mut names, mut units) = (Vec::new(), Vec::new());
     for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
@@ -256,7 +256,7 @@ pub(super) fn list(members: &Members, text: &str) -> Result<Vec<usize>> {
             return Err(Error::usage(format!("member `{name}` is named twice")));
         }
         names.push(name);
-        // Bit fields that share bytes move together, whichever of them is named.
+        // Bit fields that share bytes move together, so naming any of them selects all.
         if !units.contains(&unit) {
             units.push(unit);
         }
@@ -291,7 +291,7 @@ fn room(options: &Options, members: &Members) -> Result<Room> {
     Ok(room)
 }
 
-/// The layout that options ask for; `None` if they ask for none.
+/// The layout that options request; `None` if they request none.
 fn asked(
     options: &Options,
     members: &Members,

@@ -1,4 +1,4 @@
-//! The members of a type as what a layout moves: each as a whole, with its bytes, its alignment and how its type is written.
+//! Members of a type as units that a layout moves, each with its size, alignment and type.
 
 use super::source::{Declaration, Declared, Record, What};
 use super::text::Language;
@@ -6,93 +6,93 @@ use quipu_model::{Error, Result};
 use quipu_symbols::attribute::{Field, Shape};
 use quipu_symbols::layout::LeafKind;
 
-/// The largest type whose layout is looked at.
+/// Largest type in bytes whose layout can change.
 pub(super) const MAX_TYPE_BYTES: u64 = 1 << 20;
-/// Members of one type at most.
+/// Most members of a type.
 const MAX_UNITS: usize = 4096;
-/// The longest name of what has several.
+/// Longest name made of several members' names.
 const MAX_NAME: usize = 120;
 
-/// A member.
+/// A member, or several members that share bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unit {
-    /// Its name; of members that lie over each other, all of them.
+    /// Name; for overlapping members, all their names.
     pub(super) name: String,
-    /// How its type is written, as far as anybody knows; the name of an array is followed by its dimensions.
+    /// Spelling of its type, if known; an array's dimensions are appended.
     pub(super) text: String,
-    /// Elements, if it is an array, in each dimension.
+    /// Number of elements in each dimension; empty unless it is an array.
     pub(super) dimensions: Vec<u64>,
-    /// Bytes of the type before it.
+    /// Offset in bytes.
     pub(super) start: u64,
-    /// Its bytes.
+    /// Size in bytes.
     pub(super) bytes: u64,
-    /// What its address has to be a multiple of.
+    /// Required alignment in bytes.
     pub(super) align: u64,
-    /// The alignment that it gives to what it is in: of bit fields, that of their type.
+    /// Alignment that it imposes on the enclosing structure: for bit fields, that of their type.
     pub(super) type_align: u64,
-    /// The alignment that was asked for.
+    /// Alignment declared explicitly.
     pub(super) asked: Option<u64>,
-    /// Bytes of an element if it is an array, else all of them.
+    /// Size of an element if it is an array, otherwise of the whole member.
     pub(super) step: u64,
-    /// True if it cannot be moved: a base class, the pointer to virtual functions.
+    /// Whether it cannot be moved: a base class, or the pointer to the virtual table.
     pub(super) is_pinned: bool,
-    /// What it consists of, if it is more than a name and a type.
+    /// Its structure, if it has more than a name and a type.
     pub(super) what: UnitKind,
 }
 
-/// What a member is.
+/// Kind of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum UnitKind {
     Plain,
     /// A base class.
     Base,
-    /// The pointer to virtual functions.
+    /// The pointer to the virtual table.
     Virtual,
-    /// Bit fields that share bytes; where they begin counts from the type's beginning.
+    /// Bit fields that share bytes; their offsets count from the beginning of the type.
     Bits(Vec<Declared>),
-    /// A structure or union without a name of its own.
+    /// A structure or union without a type name.
     Body(Record, Vec<Declared>),
 }
 
 impl Unit {
-    /// The byte after it.
+    /// Offset of the byte after it.
     pub(super) fn end(&self) -> u64 {
         self.start + self.bytes
     }
 
-    /// How many elements it has.
+    /// Number of elements.
     pub(super) fn n(&self) -> u64 {
         self.bytes / self.step.max(1)
     }
 }
 
-/// A type as its members, by offset.
+/// A type as a list of members, by offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Members {
     pub(super) name: String,
     pub(super) size: u64,
-    /// What the address of an element is a multiple of.
+    /// Alignment of an element.
     pub(super) align: u64,
-    /// The alignment that was asked for, or 1: layouts keep it.
+    /// Alignment declared explicitly, or 1; layouts keep it.
     pub(super) asked: u64,
     pub(super) units: Vec<Unit>,
-    /// Members without bytes, which are anywhere.
+    /// Members without bytes; their offsets do not matter.
     pub(super) empty: Vec<Declared>,
     pub(super) record: Record,
-    /// True if it has another name only.
+    /// Whether the type is named only by a typedef.
     pub(super) is_unnamed: bool,
-    /// What it is written in.
+    /// Source language.
     pub(super) language: Language,
-    /// The member that has each byte; that before it, or the first, for holes.
+    /// Index of the member at each byte; padding has that of the member before it, or the first.
     unit_at: Vec<u16>,
 }
 
 impl Members {
-    /// The members of a type, as they are declared.
+    /// The members of a declared type.
     ///
     /// # Errors
-    /// `Unsupported` for a type without members, one whose members cannot be moved or lie at unknown places, one that ends
-    /// with an array of any length, and one that is too large.
+    /// `Unsupported` for a type that has no members, members that cannot be moved or have unknown offsets, a flexible array
+    /// at its end, or too many bytes.
     pub(super) fn of(shape: &Shape, declaration: &Declaration) -> Result<Members> {
         let refuse =
             |why: &str| Error::unsupported(format!("the layout of `{}` cannot change: {why}", shape.name));
@@ -122,13 +122,13 @@ impl Members {
         }
         let asked = record.asked.unwrap_or(1);
         let of_members = units.iter().map(|unit| unit.type_align).max().unwrap_or(1);
-        let mut unit_at = Vec::with_capacity(shape.size as usize); // At most the limit.
+        let mut unit_at = Vec::with_capacity(shape.size as usize); // Below `MAX_TYPE_BYTES`.
         let mut at = 0;
         for byte in 0..shape.size {
             while units.get(at + 1).is_some_and(|next: &Unit| next.start <= byte) {
                 at += 1;
             }
-            unit_at.push(at as u16); // At most the limit.
+            unit_at.push(at as u16); // Below `MAX_UNITS`.
         }
         Ok(Members {
             name: shape.name.clone(),
@@ -144,7 +144,8 @@ impl Members {
         })
     }
 
-    /// The member at an offset below the size, and whether it has that byte; else it is the one before the hole.
+    /// Index of the member at an offset below the size, and whether it contains that byte; otherwise the byte is padding
+    /// after it.
     #[inline]
     pub(super) fn at(&self, offset: u64) -> Option<(usize, bool)> {
         let unit = usize::from(*self.unit_at.get(offset as usize)?); // Below the size.
@@ -152,16 +153,16 @@ impl Members {
         Some((unit, of.start <= offset && offset < of.end()))
     }
 
-    /// The member of a name.
+    /// Index of the member with this name.
     pub(super) fn find(&self, name: &str) -> Option<usize> {
         let name = name.trim();
         self.units.iter().position(|unit| unit.name == name || unit.name.split('|').any(|part| part == name))
     }
 
-    /// The member of a name.
+    /// Index of the member with this name.
     ///
     /// # Errors
-    /// `Usage` if there is none, with those that there are.
+    /// `Usage` if there is none; the hint lists all members.
     pub(super) fn named(&self, name: &str) -> Result<usize> {
         self.find(name).ok_or_else(|| {
             let names: Vec<&str> = self.units.iter().map(|unit| unit.name.as_str()).collect();
@@ -171,7 +172,7 @@ impl Members {
     }
 }
 
-/// Members by offset, those that share bytes as one; and those that have none.
+/// Members by offset, with those that share bytes joined; and members without bytes.
 fn units(declaration: &Declaration, shape: &Shape) -> (Vec<Unit>, Vec<Declared>) {
     let is_empty = |of: &Declared| of.bit_size == 0 || (of.what == What::Base && has_nothing(of, shape));
     let (empty, mut sorted): (Vec<Declared>, Vec<Declared>) =
@@ -184,7 +185,7 @@ fn units(declaration: &Declaration, shape: &Shape) -> (Vec<Unit>, Vec<Declared>)
             Some(last) if start < last.end() => {
                 let is_bits = matches!(of.what, What::Bits(_));
                 match &last.what {
-                    // Members of derived classes may lie in the padding after a base class.
+                    // Members of derived classes may be placed in the padding of a base class.
                     UnitKind::Base if last.start < start => {
                         last.bytes = start - last.start;
                         last.step = last.bytes;
@@ -200,7 +201,7 @@ fn units(declaration: &Declaration, shape: &Shape) -> (Vec<Unit>, Vec<Declared>)
     (units, empty)
 }
 
-/// True of a base class that has no members, and so no bytes.
+/// Whether a base class has no members, and so no bytes.
 fn has_nothing(base: &Declared, shape: &Shape) -> bool {
     let (start, end) = (base.bit_start / 8, base.end());
     end - start <= 1 && !shape.fields.iter().any(|field| field.path.starts_with(&base.name))
@@ -238,19 +239,19 @@ fn unit(of: Declared, shape: &Shape) -> Unit {
     if !of.dimensions.is_empty() && n > 0 && bytes.is_multiple_of(n) {
         (unit.dimensions, unit.step) = (of.dimensions, bytes / n);
     } else if let Some(step) = step(shape, start, bytes) {
-        // Files of types tell of arrays only how long they are.
+        // Files of types give only the total length of an array.
         (unit.dimensions, unit.step) = (vec![bytes / step], step);
     }
-    // A text of characters is one field; only its type says that it is an array.
+    // A character array is a single field; only its type shows that it is an array.
     let is_text = matches!(unit.text.as_str(), "char" | "signed char" | "unsigned char");
-    // Rust's `char` is a number of four bytes.
+    // Rust's `char` is a four-byte number.
     if is_text && align == 1 && unit.dimensions.is_empty() && bytes > 1 {
         (unit.dimensions, unit.step) = (vec![bytes], 1);
     }
     unit
 }
 
-/// Bytes of an element, where the fields between tell that they are of an array.
+/// Size of an element, if the fields in this range show that they belong to an array.
 fn step(shape: &Shape, start: u64, bytes: u64) -> Option<u64> {
     let is_inside = |field: &&Field| start <= field.offset && field.offset < start + bytes;
     let first = shape.fields.iter().find(is_inside)?;
@@ -260,7 +261,7 @@ fn step(shape: &Shape, start: u64, bytes: u64) -> Option<u64> {
     (n > 1 && bytes.is_multiple_of(n)).then(|| bytes / n)
 }
 
-/// The alignment that the fields between ask for, as their sizes and places tell.
+/// Alignment required by the fields in a range, derived from their sizes and offsets.
 fn alignment(shape: &Shape, start: u64, end: u64) -> u64 {
     let fields = shape.fields.iter().filter(|field| start <= field.offset && field.offset < end);
     let asks = |field: &Field| {
@@ -269,17 +270,17 @@ fn alignment(shape: &Shape, start: u64, end: u64) -> u64 {
             LeafKind::Base(_) | LeafKind::Pointer | LeafKind::Enum | LeafKind::Discriminant => {
                 field.size.next_power_of_two().min(16)
             }
-            // Whatever it is, its size is a multiple of it.
+            // For any kind of field, the size is a multiple of the alignment.
             _ => 1 << field.size.trailing_zeros().min(3),
         };
-        // Packed types ask for less.
+        // Packed types require less.
         if field.offset == 0 { natural } else { natural.min(1 << field.offset.trailing_zeros()) }
     };
     fields.map(asks).max().unwrap_or(1)
 }
 
 impl Declared {
-    /// Its name; of what has none, the names of its members.
+    /// Name; for an unnamed structure, the names of its members.
     fn shown_name(&self) -> String {
         match &self.what {
             What::Body(_, members) if self.name.is_empty() => {
@@ -305,7 +306,7 @@ fn join_names(name: &mut String, other: &str) {
 }
 
 impl Unit {
-    /// Takes in another bit field of the same bytes.
+    /// Joins another bit field that shares bytes.
     fn join_bits(&mut self, of: Declared) {
         join_names(&mut self.name, &of.name);
         self.bytes = self.bytes.max(of.end() - self.start);
@@ -317,7 +318,7 @@ impl Unit {
         }
     }
 
-    /// Takes in what lies over it: both move together, as bytes.
+    /// Joins an overlapping member: both move together, as bytes.
     fn join(&mut self, of: Unit) {
         join_names(&mut self.name, &of.name);
         self.bytes = self.bytes.max(of.end() - self.start);

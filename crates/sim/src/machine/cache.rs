@@ -1,6 +1,6 @@
-//! One cache of a machine: its lines, what hangs on it, and what it writes down.
+//! One cache of a machine: its lines, its place in the hierarchy, and its counts.
 //!
-//! How requests go from one to another stands in the module above.
+//! The module above defines how requests pass from one cache to another.
 
 use super::stream::joins;
 use super::{Counts, Miss, Purpose, Watch};
@@ -10,14 +10,14 @@ use crate::sets::Store;
 use crate::spec::{Inclusion, Layout, MachineSpec, Policy, Prefetch, Role};
 use std::ops::RangeInclusive;
 
-/// Why a line was taken away from a cache.
+/// Why a line was invalidated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// An inclusive parent has lost it.
+    /// An inclusive parent evicted it.
     Inclusion,
-    /// Another core writes it.
+    /// Another core wrote it.
     Coherence,
-    /// It went down to a child.
+    /// It was handed down to a child.
     Exclusion,
 }
 
@@ -25,45 +25,45 @@ pub(super) enum Taken {
 pub(super) struct Cache {
     pub(super) store: Store,
     pub(super) ledger: Ledger,
-    /// For each [`Purpose`], whether a hit needs nothing but to be counted.
+    /// Bit set of [`Purpose`]s for which a hit only has to be counted.
     pub(super) quick: u8,
     pub(super) parent: Option<usize>,
     pub(super) children: Vec<usize>,
-    /// Position among the caches that the snoop filter watches.
+    /// Index among the caches that the snoop filter watches.
     pub(super) snoop_id: Option<usize>,
     pub(super) is_coherent: bool,
     pub(super) is_inclusive: bool,
-    /// Exclusive, with children: holds only what they have lost.
+    /// Whether it is exclusive and has children: a victim cache, filled only with lines that they evict.
     pub(super) is_victims: bool,
     pub(super) prefetcher: Prefetcher,
-    /// Whether accesses to the line used last may be counted without looking, whatever the prefetcher has done.
+    /// Whether accesses to the line used last may be counted without a look-up, regardless of prefetches in between.
     pub(super) joins: bool,
-    /// Bits in which lines of different sets differ, if nothing that happens in one set matters to another, and a further use
-    /// of the line that a set has used last changes nothing; else none.
+    /// Address bits that select the set, if events in one set do not affect other sets, and reusing the line that a set used
+    /// last changes nothing; otherwise 0.
     pub(super) set_mask: u64,
-    /// Lines that went down to a child from here; kept for policies that mind.
+    /// Lines that this cache handed down to a child; kept only for policies that use this.
     pub(super) served: Option<Seen>,
     pub(super) capacity: u64,
 }
 
-/// What a cache writes down.
+/// The counts of a cache.
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
-    /// The cache, by position.
+    /// Index of the cache.
     pub(super) cache: u32,
     pub(super) hits: [u64; 2],
     pub(super) misses: [u64; 2],
     pub(super) rest: Counts,
-    /// Whether misses go into the log.
+    /// Whether misses are logged.
     pub(super) logs: bool,
     pub(super) seen: Seen,
     pub(super) shadow: Option<Shadow>,
-    /// Places that were empty and got a line.
+    /// Number of times that an empty slot got a line.
     pub(super) loaded: u64,
 }
 
 impl Ledger {
-    /// Looks at what a cache without sets would do; `None` if that is not wanted.
+    /// Updates the fully associative shadow cache; returns whether it hit, or `None` if there is none.
     #[inline]
     pub(super) fn shade(&mut self, line: u64) -> Option<bool> {
         self.shadow.as_mut().map(|shadow| shadow.touch(line))
@@ -90,7 +90,7 @@ impl Ledger {
         }
     }
 
-    /// Writes a miss down.
+    /// Logs a miss.
     #[inline]
     pub(super) fn log(&self, request: Request, log: &mut Vec<Miss>) {
         let Request { addr, size, pc, purpose, row } = request;
@@ -98,26 +98,26 @@ impl Ledger {
     }
 }
 
-/// A request on its way up.
+/// A request on its way to memory.
 #[derive(Clone, Copy)]
 pub(super) struct Request {
     pub(super) addr: u64,
     pub(super) pc: u64,
     pub(super) size: u32,
     pub(super) purpose: Purpose,
-    /// The access, by its row in the chunk.
+    /// Row of the access in the chunk.
     pub(super) row: u32,
 }
 
 impl Request {
-    /// What of the request is left from the beginning of a further line on.
+    /// The rest of the request, from the beginning of a further line on.
     pub(super) fn rest_at(self, addr: u64) -> Request {
         let before = u32::try_from(addr.wrapping_sub(self.addr)).unwrap_or(u32::MAX);
         Request { addr, size: self.size.saturating_sub(before), ..self }
     }
 }
 
-/// Where the lots of a cache begin: by the core and side whose cache it is, so that it draws the same whatever else there is.
+/// Seed of a cache's random numbers, derived from its core and side, so that they do not depend on the other caches.
 fn seed(spec: &MachineSpec, at: usize) -> u64 {
     let of = &spec.caches[at];
     let place = match (of.core, of.role) {
@@ -135,7 +135,8 @@ impl Cache {
         let capacity = sets * of.ways;
         let is_victims = of.inclusion == Inclusion::Exclusive && !children.is_empty();
         let is_coherent = layout.coherent[at];
-        // A prefetch goes to another set, and some policies count uses; so does a cache without sets, for causes.
+        // Each use matters if a prefetch can go to another set, if the policy counts uses, or if a shadow cache classifies
+        // misses.
         let is_indifferent =
             of.prefetch == Prefetch::None && !matches!(of.policy, Policy::Lfu | Policy::Rrip(_));
         let mut quick = 0b11111;
@@ -173,7 +174,7 @@ impl Cache {
         }
     }
 
-    /// Takes these lines out, as a flush does.
+    /// Removes these lines, as a flush does.
     pub(super) fn remove_all(&mut self, lines: RangeInclusive<u64>) {
         if lines.end() - lines.start() < self.capacity {
             return lines.for_each(|line| _ = self.store.remove(line));
@@ -184,7 +185,7 @@ impl Cache {
         }
     }
 
-    /// Forgets every line that was ever here. Counts stay.
+    /// Removes all lines and forgets which were referenced before. Counts stay.
     pub(super) fn empty(&mut self) {
         for line in self.store.lines() {
             self.store.remove(line);
@@ -194,7 +195,7 @@ impl Cache {
         self.served = self.served.is_some().then(Seen::default);
     }
 
-    /// What this cache has counted, without what its children found.
+    /// Counts of this cache, without hits of its children.
     pub(super) fn counts(&self) -> Counts {
         Counts {
             hits: self.ledger.hits[0],

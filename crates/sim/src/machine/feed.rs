@@ -1,8 +1,9 @@
-//! What the caches of one level are asked, for many caches that are tried at once.
+//! Requests to the caches of one level, for trying many caches at once.
 //!
-//! A [`Feed`] makes requests of accesses as a machine does, and collects them in a [`Block`]: those of first caches right
-//! away, those of a last cache below the first caches that it has. Each cache that is tried takes the whole block, on whatever
-//! thread; a [`Lone`] is such a cache, of any policy and with any prefetcher, once for each core if cores have their own.
+//! A [`Feed`] turns accesses into requests as a machine does, and collects them in a [`Block`]: requests to first caches
+//! directly, those to a last-level cache after simulating the first caches below it. Each cache under test processes the
+//! whole block, on any thread. A [`Lone`] is such a cache with any policy and prefetcher; it has one instance per core if
+//! cores have their own.
 
 use super::stream::{CHUNK, OWN, PREFETCH, Pass, Rows, SIDE, Sides, Want, sort};
 use super::{Cache, Counts, Machine, Watch};
@@ -12,23 +13,23 @@ use quipu_model::Result;
 use quipu_model::lens::AccessKind;
 use std::ops::Range;
 
-/// Requests in a block, about.
+/// Approximate number of requests in a block.
 const BLOCK: usize = 1 << 16;
 
-/// Whose requests a level serves.
+/// Kind of requests that a level serves.
 #[derive(Clone, Debug)]
 pub(crate) enum Front {
-    /// Instructions, as the first cache.
+    /// Instructions, in a first cache.
     Instr,
-    /// Data, as the first cache.
+    /// Data, in a first cache.
     Data,
-    /// Both, as the first cache.
+    /// Both, in a first cache.
     Both,
-    /// What first caches miss and prefetch; one cache for all cores.
+    /// Misses and prefetches of first caches, in one cache for all cores.
     Behind(Box<Machine>),
 }
 
-/// Makes requests of accesses.
+/// Turns accesses into requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Feed {
     front: Front,
@@ -39,11 +40,11 @@ pub(crate) struct Feed {
     block: Block,
 }
 
-/// Requests, and what else happens, in order.
+/// Requests and other events, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Block {
     wants: Vec<Want>,
-    /// Of each request: its kind and its instruction, and where its line begins.
+    /// For each request: the kind of access, the start of its line, and the instruction.
     kind: Vec<AccessKind>,
     addr: Vec<u64>,
     pc: Vec<u64>,
@@ -52,19 +53,19 @@ pub(crate) struct Block {
 
 #[derive(Clone, Debug)]
 enum Event {
-    /// A core makes these requests.
+    /// Requests of a core.
     Ask { core: usize, wants: Range<usize> },
-    /// A core flushes these lines, the first and the last.
+    /// A core flushes the lines from `first` to `last`.
     Flush { core: usize, first: u64, last: u64 },
     /// Statistics begin.
     Begin,
 }
 
-/// What happens to one cache.
+/// An event for one cache.
 pub(crate) enum Step {
-    /// A line is wanted, and this many times more right after.
+    /// The line is used once, and `again` more times immediately after.
     Use { line: u64, is_prefetch: bool, again: u64 },
-    /// These lines are flushed, the first and the last.
+    /// The lines from `first` to `last` are flushed.
     Flush { first: u64, last: u64 },
     /// Statistics begin.
     Begin,
@@ -79,7 +80,7 @@ impl Block {
         self.events.clear();
     }
 
-    /// Calls `step` for everything in order, with the core.
+    /// Calls `step` with the core for each event, in order.
     pub(crate) fn each(&self, mut step: impl FnMut(usize, Step)) {
         for event in &self.events {
             match event {
@@ -107,7 +108,7 @@ impl Block {
 }
 
 impl Feed {
-    /// A feed for lines of `line_bytes`. With `joins`, uses of the line used before are one request with it.
+    /// Creates a feed for lines of `line_bytes`. With `joins`, consecutive uses of one line become one request.
     pub(crate) fn new(front: Front, line_bytes: u64, joins: bool) -> Feed {
         Feed {
             front,
@@ -119,7 +120,7 @@ impl Feed {
         }
     }
 
-    /// Takes in accesses of a core; `full` takes the block whenever it has become long.
+    /// Takes accesses of a core; calls `full` with the block whenever it is full.
     pub(crate) fn run(&mut self, core: usize, rows: Rows<'_>, full: &mut impl FnMut(&Block)) {
         let n = rows.addr.len();
         let mut at = 0;
@@ -136,12 +137,12 @@ impl Feed {
         }
     }
 
-    /// Statistics begin here.
+    /// Marks the point at which statistics begin.
     pub(crate) fn begin(&mut self) {
         self.block.events.push(Event::Begin);
     }
 
-    /// Hands over what there is.
+    /// Calls `full` with the requests collected so far.
     pub(crate) fn flush(&mut self, full: &mut impl FnMut(&Block)) {
         if !self.block.events.is_empty() {
             full(&self.block);
@@ -149,7 +150,7 @@ impl Feed {
         }
     }
 
-    /// Takes in accesses up to the first that is out of the ordinary; how many.
+    /// Takes accesses up to the first that [`Feed::odd`] has to handle; returns their number.
     fn chunk(&mut self, core: usize, rows: Rows<'_>) -> usize {
         if let Front::Behind(machine) = &mut self.front {
             self.asks.clear();
@@ -157,13 +158,13 @@ impl Feed {
             let start = self.block.wants.len();
             for want in &self.asks {
                 let (kind, pc) = (rows.kind[want.row()], rows.pc(want.row()));
-                // What the first cache has joined was one miss of it.
+                // Accesses that the first cache joined were a single miss.
                 self.block.push(Want { again: 0, ..*want }, kind, pc, self.shift);
             }
             self.block.events.push(Event::Ask { core: 0, wants: start..self.block.wants.len() });
             return taken;
         }
-        // The caches that are tried have sets of many sizes.
+        // The caches under test have different numbers of sets.
         let is_unified = matches!(self.front, Front::Both);
         let sides = Sides { joins: self.joins, is_unified, set_mask: 0 };
         let (taken, n_wanted) = sort((self.shift, 0), sides, rows, &mut self.wanted);
@@ -180,7 +181,7 @@ impl Feed {
         taken
     }
 
-    /// An access of many lines, of none, or a flush.
+    /// Handles an access that touches more than two lines or none, or a flush.
     fn odd(
         &mut self,
         core: usize,
@@ -211,7 +212,7 @@ impl Feed {
         if last < first || (size == 0 && first != last) {
             return;
         }
-        // The first line from the address on, the others from their beginnings.
+        // The first line is requested from `addr` on, the others from their beginnings.
         let mut line = first;
         while line <= last {
             let end = last.min(line + CHUNK as u64 / 2);
@@ -229,7 +230,7 @@ impl Feed {
     }
 }
 
-/// One cache that is tried; if cores have their own, one for each.
+/// One cache under test; one instance per core if cores have their own.
 #[derive(Clone, Debug)]
 pub(crate) struct Lone {
     caches: Vec<Cache>,
@@ -238,10 +239,10 @@ pub(crate) struct Lone {
 }
 
 impl Lone {
-    /// This many caches like this; where their lots begin is a matter of `seed`, which is 1 for first caches for data.
+    /// Creates this many instances of a cache. Random policies start from `seed`, which is 1 for first data caches.
     ///
     /// # Errors
-    /// `Usage` if there is no such cache.
+    /// `Usage` if such a cache cannot exist.
     pub(crate) fn new(cache: &CacheSpec, line_bytes: u64, cores: usize, seed: u64) -> Result<Lone> {
         let caches = (0..cores).map(|core| CacheSpec {
             name: format!("{}{core}", cache.name),
@@ -258,7 +259,7 @@ impl Lone {
         })
     }
 
-    /// Takes in a block.
+    /// Processes a block.
     pub(crate) fn take(&mut self, block: &Block) {
         for event in &block.events {
             match event {
@@ -290,7 +291,7 @@ impl Lone {
         }
     }
 
-    /// What all of them have counted.
+    /// Sum of the counts of all instances.
     pub(crate) fn counts(&self) -> Counts {
         let mut sum = Counts::default();
         for cache in &self.caches {
@@ -305,7 +306,7 @@ impl Lone {
     }
 }
 
-/// True if requests may be joined for a cache like this.
+/// Whether requests may be joined for a cache like this.
 pub(crate) fn joins(cache: &CacheSpec, line_bytes: u64) -> bool {
     super::stream::joins(cache, cache.bytes / line_bytes / cache.ways.max(1))
 }

@@ -1,14 +1,14 @@
-//! Many accesses at once, cache by cache.
+//! Simulates many accesses at once, cache by cache.
 //!
-//! Where no cache takes lines away from another (nothing is inclusive, exclusive or coherent), what a cache does depends
-//! only on what it is asked, in which order. So a chunk of accesses goes through the first caches of a core, one after the other;
-//! what each of them misses becomes a list of requests for the next; the lists of instructions and of data come together,
-//! in the order of the accesses, where their ways do. Each step is a plain loop over one array of requests and one
-//! cache, compiled for its policy.
+//! If no cache takes lines away from another (none is inclusive, exclusive or coherent), the behaviour of a cache depends
+//! only on its requests and their order. So a chunk of accesses goes through the first caches of a core, one after the
+//! other. The misses of each become a list of requests to the next; where the paths of instructions and data join, their
+//! lists are merged in the order of the accesses. Each step is a plain loop over one array of requests and one cache,
+//! compiled for its policy.
 //!
-//! Most accesses are to the line that the same side has used just before. They become one request that counts for several. That
-//! is right as long as nothing happens in the set between; [`joins`] says when that is certain. Where one cache serves both
-//! sides, the other side may have been in other sets meanwhile.
+//! Most accesses go to the line that the same side used last. They become one request that counts several times. This is
+//! correct as long as nothing happens in the set in between; [`joins`] decides when that is certain. If one cache serves
+//! both sides, the other side may use other sets in between.
 //!
 //! PERF: three to four times as fast as one access after the other; bench `default_hierarchy`.
 
@@ -23,29 +23,29 @@ mod pass;
 
 pub(super) use pass::Pass;
 
-/// Accesses in a chunk.
+/// Number of accesses in a chunk.
 pub(super) const CHUNK: usize = 2048;
-/// Room for the requests of one side: an access makes two at most (what makes more is not taken in chunks), and one is written
-/// after the last.
+/// Room for the requests of one side: an access makes at most two (larger ones are not processed in chunks), and one is
+/// written past the last.
 pub(super) const SIDE: usize = 2 * CHUNK + 2;
 
-/// Accesses as columns of equal length, but for `pc`, which may be empty.
+/// Accesses as columns of equal length, except `pc`, which may be empty.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
-    /// What each access does.
+    /// Kind of each access.
     pub kind: &'a [AccessKind],
-    /// Its first byte.
+    /// First byte of each access.
     pub addr: &'a [u64],
-    /// Its bytes.
+    /// Size in bytes.
     pub size: &'a [u32],
-    /// Its instruction.
+    /// Address of the instruction.
     pub pc: &'a [u64],
-    /// Whether prefetches and flushes are passed over, as TLBs do.
+    /// Whether prefetches and flushes are skipped, as TLBs do.
     pub is_demand_only: bool,
 }
 
 impl<'a> Rows<'a> {
-    /// Some of the rows.
+    /// A range of the rows.
     pub(super) fn part(self, range: Range<usize>) -> Rows<'a> {
         Rows {
             kind: &self.kind[range.clone()],
@@ -60,7 +60,7 @@ impl<'a> Rows<'a> {
         self.pc.get(row).copied().unwrap_or(0)
     }
 
-    /// Whether a row is left out.
+    /// Whether a kind of access is skipped.
     fn skips(&self, kind: AccessKind) -> bool {
         self.is_demand_only && !is_ordinary(kind)
     }
@@ -70,18 +70,17 @@ impl<'a> Rows<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Want {
     pub(super) line: u64,
-    /// The access, by its row in the chunk's columns, and perhaps one of the marks.
+    /// Row of the access in the chunk's columns, with one of the flags below.
     pub(super) row: u32,
-    /// How many more uses are counted with it: of its line or, where nothing else than their number matters, of lines used
-    /// before.
+    /// Number of further uses counted with this one: of its line or, where only their number matters, of lines used before.
     pub(super) again: u32,
 }
 
-/// Mark of a request that a cache makes by itself.
+/// Flag of a request that a cache makes itself.
 pub(super) const OWN: u32 = 1 << 31;
-/// Mark of a request that the program makes for a prefetch.
+/// Flag of a request for a prefetch by the program.
 pub(super) const PREFETCH: u32 = 1 << 30;
-/// Mark of a request for a line that was asked for before, by the cache that asks now.
+/// Flag of a request for a line that the requesting cache has requested before.
 const KNOWN: u32 = 1 << 29;
 
 impl Want {
@@ -95,18 +94,18 @@ impl Want {
         (self.row & !(OWN | PREFETCH | KNOWN)) as usize
     }
 
-    /// What for, and from which byte on.
+    /// The request's purpose, first byte and size.
     fn request(self, rows: &Rows<'_>, shift: u32, space: u64) -> Request {
         let row = self.row();
         let purpose = PURPOSES[(self.row >> 30) as usize][rows.kind[row] as usize % 8];
         let is_own = self.row & OWN != 0;
         let addr = rows.addr[row];
-        // Where single misses are not asked for, sizes are left out.
+        // Sizes are missing if individual misses are not needed.
         let size = rows.size.get(row).copied().unwrap_or(0);
-        // Of lines after the first one, and of what a cache wants, it is the beginning.
+        // For lines after the first, and for requests by a cache, the address is the start of the line.
         let start = self.line << shift;
         let is_first = !is_own & ((addr >> shift | space) == self.line);
-        let whole = Request { addr, size, pc: rows.pc(row), purpose, row: row as u32 }; // Of a chunk.
+        let whole = Request { addr, size, pc: rows.pc(row), purpose, row: row as u32 }; // A row of a chunk.
         let rest = whole.rest_at(start);
         let size = if is_own { 0 } else { rest.size };
         Request {
@@ -117,9 +116,9 @@ impl Want {
     }
 }
 
-/// What requests are for: by their upper marks, and the kind of access.
+/// Purposes of requests, indexed by their upper flags and the kind of access.
 ///
-/// PERF: which kind it is is anybody's guess, so it is looked up.
+/// PERF: the kind is unpredictable, so this is a table look-up instead of a branch.
 const PURPOSES: [[Purpose; 8]; 4] = {
     let mut demand = [Purpose::Fetch; 8];
     demand[AccessKind::Read as usize] = Purpose::Read;
@@ -127,27 +126,27 @@ const PURPOSES: [[Purpose; 8]; 4] = {
     [demand, [Purpose::Prefetch; 8], [Purpose::OwnPrefetch; 8], [Purpose::OwnPrefetch; 8]]
 };
 
-/// True for the kinds of access that are sorted without ado.
+/// Whether accesses of this kind (read, write, fetch) take the fast path.
 fn is_ordinary(kind: AccessKind) -> bool {
     const ORDINARY: u32 =
         1 << AccessKind::Read as u32 | 1 << AccessKind::Write as u32 | 1 << AccessKind::Fetch as u32;
     ORDINARY >> kind as u32 & 1 == 1
 }
 
-/// The ways of requests through a machine, and the arrays in which they wait.
+/// The paths of requests through a machine, and the buffers for them.
 #[derive(Clone, Debug)]
 pub(super) struct Streams {
-    /// For each core: the caches that only instructions go through, those that only data goes through, and the rest, each
-    /// from the core to memory.
+    /// For each core: the caches for instructions only, those for data only, and the shared ones, each from the core towards
+    /// memory.
     paths: Vec<[Vec<usize>; 3]>,
-    /// Requests to the first caches, of instructions and, from [`SIDE`] on, of data.
+    /// Requests to the first caches: of instructions and, from [`SIDE`] on, of data.
     first: Box<[Want]>,
-    /// What the caches of a side, or those of both, are asked next, and what they ask.
+    /// For each side: the requests that a cache receives, and those that it makes. Shared caches use one of the two pairs.
     lists: [[Vec<Want>; 2]; 2],
 }
 
 impl Streams {
-    /// `None` where what one cache loses matters to another.
+    /// `None` if evictions of one cache affect another.
     pub(super) fn new(spec: &MachineSpec, layout: &Layout) -> Option<Streams> {
         let is_free = |cache: &CacheSpec| cache.inclusion == Inclusion::Free;
         if spec.coherent || !spec.caches.iter().all(is_free) {
@@ -166,8 +165,8 @@ impl Streams {
     }
 }
 
-/// Whether further uses of a line right after a use can be counted with it, though the cache may have prefetched
-/// for it in between: if prefetched lines go to other sets, or cannot drive out the line used last.
+/// Whether consecutive uses of a line can be counted together although the cache may prefetch in between: if prefetched
+/// lines go to other sets, or cannot evict the line used last.
 pub(super) fn joins(cache: &CacheSpec, sets: u64) -> bool {
     let keeps = cache.policy == Policy::Lru && cache.ways > 1;
     match cache.prefetch {
@@ -179,11 +178,11 @@ pub(super) fn joins(cache: &CacheSpec, sets: u64) -> bool {
 }
 
 impl Machine {
-    /// Runs many accesses of a core, in their order. The same as [`Machine::access`] for each, but for the order of the log:
-    /// the misses of one cache are in order, those of several need not be.
+    /// Simulates many accesses of a core, in order. Same as [`Machine::access`] for each, except for the order of the log:
+    /// the misses of one cache are in order, those of different caches need not be.
     pub fn run(&mut self, core: usize, rows: Rows<'_>) {
         let n = rows.addr.len().min(rows.kind.len()).min(rows.size.len());
-        // PERF: making requests of a single access takes longer than the access.
+        // PERF: for a single access, building requests takes longer than simulating it.
         let streams = if n > 1 { self.streams.take() } else { None };
         let Some(mut streams) = streams else {
             for row in 0..n {
@@ -203,7 +202,7 @@ impl Machine {
             self.number(n_logged, at);
             at += taken;
             if taken < chunk.addr.len() {
-                // An access of many lines, of none, or a flush.
+                // An access that touches more than two lines or none, or a flush.
                 let n_logged = self.misses.len();
                 self.access(core, rows.kind[at], rows.addr[at], rows.size[at], rows.pc(at));
                 self.number(n_logged, at);
@@ -213,7 +212,7 @@ impl Machine {
         self.streams = Some(streams);
     }
 
-    /// Counts the rows of the misses logged since there were `n_logged` from the beginning on; the chunk is `at` away from it.
+    /// Adds `at`, the offset of the chunk, to the rows of the misses logged from index `n_logged` on.
     #[inline]
     pub(super) fn number(&mut self, n_logged: usize, at: usize) {
         if at > 0 {
@@ -223,8 +222,8 @@ impl Machine {
         }
     }
 
-    /// Runs at most [`CHUNK`] accesses, up to the first that is out of the ordinary; how many. What the machine asks of memory is
-    /// added to `asks`. Only where the caches of the two sides have nothing in common.
+    /// Simulates at most [`CHUNK`] accesses, up to the first that needs [`Machine::access`]; returns their number. Appends
+    /// requests to memory to `asks`. Only valid if the two sides share no cache.
     pub(super) fn run_asking(&mut self, core: usize, rows: Rows<'_>, asks: &mut Vec<Want>) -> usize {
         let Some(mut streams) = self.streams.take() else { return 0 };
         let taken = self.chunk(core, rows, &mut streams);
@@ -233,7 +232,7 @@ impl Machine {
         taken
     }
 
-    /// Runs accesses up to the first that is out of the ordinary; how many.
+    /// Simulates accesses up to the first that needs [`Machine::access`]; returns their number.
     fn chunk(&mut self, core: usize, rows: Rows<'_>, streams: &mut Streams) -> usize {
         let [instr, data] = self.first[core];
         let sides = Sides {
@@ -248,7 +247,7 @@ impl Machine {
         let [instr, data, both] = &paths[core];
         let [instr_list, data_list] = lists;
         if let ([], [], [cache, farther @ ..]) = (&instr[..], &data[..], &both[..]) {
-            // The first cache serves both sides, whose requests are all on one.
+            // One first cache serves both sides, and all requests are on the second.
             instr_list[1].clear();
             self.pass(*cache, first_data, rows, data_list);
             self.follow(farther, rows, data_list);
@@ -280,13 +279,13 @@ impl Machine {
             let [asked, asks] = list;
             std::mem::swap(asked, asks);
             asks.clear();
-            // What the cache before has joined was one miss of it, so all of these are for one use.
+            // Uses joined by the cache before were a single miss, so each of these requests is a single use.
             let (mut pass, store) = self.at(*cache, rows);
             each!(store, store => pass.run(store, asked, asks));
         }
     }
 
-    /// Sends `wanted` through a first cache; what it misses, and prefetches, goes into `list[1]`.
+    /// Sends `wanted` through a first cache; its misses and prefetches go to `list[1]`.
     fn pass(&mut self, cache: usize, wanted: &[Want], rows: Rows<'_>, list: &mut [Vec<Want>; 2]) {
         let [_, asks] = list;
         asks.clear();
@@ -309,19 +308,20 @@ impl Machine {
     }
 }
 
-/// Which uses of a line are one request.
+/// Which uses of a line become one request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sides {
-    /// Whether those are of the line that the same side has used just before.
+    /// Whether consecutive uses of one line by the same side do.
     pub(super) joins: bool,
     /// Whether one cache serves both sides.
     pub(super) is_unified: bool,
-    /// If it does: the other side may have used lines in between that differ in one of these bits, and uses are only counted.
+    /// If it does: accesses of the other side in between are allowed if they differ from the line in one of these bits; then
+    /// only the number of uses matters.
     pub(super) set_mask: u64,
 }
 
-/// Makes requests of accesses: those for instructions from the beginning of `wanted` on, those for data (or all, if one cache
-/// serves both sides) from [`SIDE`] on. How many accesses were taken, and how many requests each side has.
+/// Turns accesses into requests: those for instructions at the beginning of `wanted`, those for data (or all, if one cache
+/// serves both sides) from [`SIDE`] on. Returns the number of accesses, and the number of requests of each side.
 pub(super) fn sort(
     (shift, space): (u32, u64),
     sides: Sides,
@@ -344,12 +344,12 @@ fn sort_as<const UNIFIED: bool, const JOINS: bool>(
 ) -> (usize, [usize; 2]) {
     let n_rows = rows.addr.len();
     let (kinds, sizes) = (&rows.kind[..n_rows], &rows.size[..n_rows]);
-    // PERF: whose turn it is, and whether the line is the same as before, is anybody's guess: no branch, and no array
-    // indexed by the side. The line that a side has used last, and its place in `wanted`, are first those of the side whose turn
-    // it is, then those of the other; they change by masks, since the compiler may make a branch of anything else.
+    // PERF: which side comes next, and whether the line is the same as before, is unpredictable: so no branch, and no array
+    // indexed by the side. `lines` and `places` hold the last line and the write position of the current side first, then
+    // those of the other; they are swapped with masks, since the compiler may turn anything else into a branch.
     let mut side = INSTR;
     let mut lines = [NO_LINE; 2];
-    // Where each side writes next; if there is one list for both, the second alone counts.
+    // Where each side writes next; with a single list for both, only the second is used.
     let mut places = [0, SIDE as u64];
     let mut end = SIDE as u64;
     let mut taken = n_rows;
@@ -374,13 +374,13 @@ fn sort_as<const UNIFIED: bool, const JOINS: bool>(
             wanted[*place as usize] = want;
             wanted[*place as usize + 1] = Want { line: last | space, ..want };
             *place += 1 + u64::from(first != last);
-            // In one list the other side begins anew, wherever it was.
+            // In a single list, the other side must not join across this access.
             lines = [last | space, if UNIFIED { NO_LINE } else { lines[1] }];
             continue;
         }
         turn(&mut side, u64::from(kind != AccessKind::Fetch).wrapping_neg(), &mut lines, &mut places);
         let is_new = (lines[0] != line) | !JOINS;
-        // It is written after the last, whether it stays there or not.
+        // It is always written after the last; `place` advances only if it is new.
         let place = if UNIFIED { &mut end } else { &mut places[0] };
         wanted[*place as usize] = want;
         *place += u64::from(is_new);
@@ -388,7 +388,7 @@ fn sort_as<const UNIFIED: bool, const JOINS: bool>(
             wanted[*place as usize - 1].again += u32::from(!is_new);
         }
         if UNIFIED {
-            // A request in the same set ends what the other side may join; no line has all bits.
+            // A request in the same set ends joining for the other side; no line has all bits set.
             let is_near = is_new & ((line ^ lines[1]) & set_mask == 0);
             lines[1] |= u64::from(is_near).wrapping_neg();
         }
@@ -403,7 +403,7 @@ fn sort_as<const UNIFIED: bool, const JOINS: bool>(
 const INSTR: u64 = 0;
 const DATA: u64 = u64::MAX;
 
-/// It is the turn of this side.
+/// Makes `of` the current side.
 #[inline(always)]
 fn turn(side: &mut u64, of: u64, lines: &mut [u64; 2], places: &mut [u64; 2]) {
     let change = *side ^ of;
@@ -414,8 +414,8 @@ fn turn(side: &mut u64, of: u64, lines: &mut [u64; 2], places: &mut [u64; 2]) {
     }
 }
 
-/// The side of an access that is of two lines or no ordinary one, and its mark; `None` for what is odd: flushes, and what is of
-/// more lines, of none, or goes round the end of all addresses.
+/// Side and flag of an access to two lines, or of a kind other than read, write and fetch. `None` for flushes, and for
+/// accesses that touch more lines or none, or wrap around the end of the address space.
 #[inline(never)]
 fn unusual(kind: AccessKind, lines: RangeInclusive<u64>, size: u64) -> Option<(u64, u32)> {
     let (first, last) = lines.into_inner();
@@ -431,7 +431,7 @@ fn unusual(kind: AccessKind, lines: RangeInclusive<u64>, size: u64) -> Option<(u
     }
 }
 
-/// Brings the requests of both sides into the order of the accesses.
+/// Merges the requests of both sides in the order of the accesses.
 fn merge(instr: &[Want], data: &[Want], into: &mut Vec<Want>) {
     let (mut instr, mut data) = (instr, data);
     while let (Some(one), Some(other)) = (instr.first(), data.first()) {

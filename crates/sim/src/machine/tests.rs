@@ -1,11 +1,11 @@
-//! What always holds of hierarchies, on random accesses: inclusion, exclusion, coherence, sums; and what a line costs.
+//! Invariants of hierarchies on random accesses: inclusion, exclusion, coherence, sums; and the causes of misses.
 
 use super::*;
 use crate::spec::{CacheSpec, Inclusion, MachineSpec, Policy, Prefetch, Role, Usual};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-/// Two cores with small first caches, a second cache each, and one for all.
+/// Two cores with small first caches, a second cache each, and one shared last cache.
 fn three_levels(inclusion: Inclusion, policy: Policy, prefetch: Prefetch, coherent: bool) -> MachineSpec {
     let mut caches = Vec::new();
     for core in 0..2 {
@@ -45,7 +45,7 @@ fn accesses(with_flushes: bool) -> impl Strategy<Value = Vec<Access>> {
 }
 
 fn policies() -> impl Strategy<Value = Policy> {
-    // The last one is Belady's, which cannot be combined with everything.
+    // The last one is Belady's, which is not allowed in all combinations.
     (0..Policy::NAMES.len() - 1).prop_map(|i| Policy::NAMES[i].1)
 }
 
@@ -79,7 +79,8 @@ proptest! {
     ) {
         let spec = three_levels(Inclusion::Exclusive, policy, prefetch, false);
         let mut machine = Machine::new(&spec, Watch::default()).unwrap();
-        // Two caches below one parent may share a line, and so leave one in the parent: one core that only reads data has one.
+        // Two caches below one parent may share a line and so leave a copy in the parent. One core that only reads data uses
+        // one cache.
         let single = accesses.into_iter().filter(|(core, kind, _, _)| *core == 0 && *kind != AccessKind::Fetch);
         for (core, kind, addr, size) in single {
             machine.access(core, kind, addr, size, addr >> 7);
@@ -103,7 +104,7 @@ proptest! {
         for (core, kind, addr, size) in accesses {
             machine.access(core, kind, addr, size, addr >> 7);
             if kind == AccessKind::Write {
-                // The line before the last may be gone again, and another core has none of them.
+                // Lines before the last may have been evicted again; the other core holds none of them.
                 for line in addr >> 6..=(addr + u64::from(size) - 1) >> 6 {
                     prop_assert!(!machine.holds(seconds[1 - core], line));
                 }
@@ -155,7 +156,7 @@ proptest! {
         let policy = Policy::NAMES[policy].1;
         let mut spec = three_levels(Inclusion::Free, policy, prefetch, false);
         match shape {
-            // Caches of one set, and of one way.
+            // Fully associative and direct-mapped caches.
             1 => spec.caches.iter_mut().for_each(|cache| cache.ways = cache.bytes / 64),
             2 => spec.caches.iter_mut().for_each(|cache| cache.ways = 1),
             3 => {
@@ -221,7 +222,7 @@ proptest! {
     }
 }
 
-/// A machine of one core with one cache of this many bytes.
+/// A machine of one core with one cache of this size.
 fn one(bytes: u64, ways: u64) -> Machine {
     let cache = CacheSpec { core: Some(0), ..CacheSpec::new("L1", bytes, ways) };
     let spec = MachineSpec { cores: 1, line_bytes: 64, coherent: false, caches: vec![cache], seed: 0 };
@@ -241,13 +242,13 @@ fn an_access_counts_on_each_line_that_it_touches() {
 
 #[test]
 fn misses_have_a_cause() {
-    // Two sets of one way: lines 0 and 2 share a set though there is room for both.
+    // Two sets of one way: lines 0 and 2 conflict although the cache has room for both.
     let mut machine = one(128, 1);
     for line in [0u64, 2, 0] {
         machine.access(0, AccessKind::Read, line * 64, 1, 0);
     }
     assert_eq!(machine.counts(0).causes, [2, 0, 1]);
-    // A third line makes three of two places: too small.
+    // A third line exceeds the two lines of the cache: a capacity miss.
     for line in [1u64, 3, 0] {
         machine.access(0, AccessKind::Read, line * 64, 1, 0);
     }

@@ -1,9 +1,9 @@
-//! The misses of one cache, as rows: one for each line that an access wanted and the cache did not have.
+//! Rows of the misses of one cache: one for each line that an access requested and the cache did not hold.
 //!
-//! A row stands where its access stands, so that whatever a question groups by, pcs, lines, threads, time, it has; counts by
-//! load alone would be one of these questions. `cache` names a cache as the simulation has it: `LL`, or `L1D0` of the first
-//! core; without a number, `L1D` are those of all cores. What the cache's own prefetcher wants is no row: it is no access of
-//! the program. Misses before the end of a warm-up count for nothing here as elsewhere.
+//! Each row is at the record of its access, so queries can group by pc, line, thread, time or anything else of it. `cache`
+//! is a name as in the simulation: `LL`, or `L1D0` for the first core; without a number, `L1D` selects those of all cores.
+//! Requests of the cache's own prefetcher are left out, because they are not accesses of the program. Misses before the end
+//! of a warm-up are left out, as everywhere.
 
 use crate::caches;
 use crate::machine::{Miss, Purpose};
@@ -22,7 +22,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The rows of the tool `misses`.
+/// Row source of the tool `misses`.
 #[derive(Debug)]
 pub(crate) struct Each;
 
@@ -79,14 +79,14 @@ impl RowTool for Each {
     }
 }
 
-/// Tells the misses of some caches row by row.
+/// Passes on the misses of some caches row by row.
 #[derive(Clone)]
 pub(crate) struct Teller {
     taker: Arc<dyn RowTaker>,
-    /// The names of the caches whose misses are rows; `None` for the others.
+    /// Names of the caches whose misses become rows; `None` for the others.
     names: Arc<[Option<String>]>,
     rows: MissRows,
-    /// Whether no one takes rows any more.
+    /// Whether the consumer takes no more rows.
     pub(crate) is_over: bool,
 }
 
@@ -117,7 +117,7 @@ impl Teller {
         Ok(Teller { taker, names, rows: MissRows::default(), is_over: false })
     }
 
-    /// Tells what was missed by accesses at these rows of a batch.
+    /// Passes on the misses of the accesses at these rows of a batch.
     pub(crate) fn tell(&mut self, batch: &Batch, range: Range<usize>, misses: &[Miss]) -> Result<()> {
         let is_told =
             |miss: &&Miss| miss.purpose != Purpose::OwnPrefetch && self.names[miss.cache as usize].is_some();
@@ -125,7 +125,7 @@ impl Teller {
         if told.is_empty() || self.is_over {
             return Ok(());
         }
-        // Accesses that run through one cache after the other have logs of their own.
+        // If accesses are simulated cache by cache, only the misses of each single cache are in order.
         told.sort_by_key(|miss| miss.row);
         let rows = &mut self.rows;
         rows.clear();

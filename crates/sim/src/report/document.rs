@@ -1,4 +1,4 @@
-//! What people see of a simulation.
+//! Lays out the results of a simulation for people.
 
 use super::{
     CacheCounts, CoreCounts, LevelCounts, MissingAt, MissingPc, Simulated, StageCounts, ThreadCounts, rate,
@@ -83,7 +83,7 @@ impl ReportBody for Simulated {
 }
 
 impl Simulated {
-    /// What many processes did to TLBs.
+    /// A sentence about TLBs that were emptied because of too many processes; `None` if none were.
     fn rolled_over(&self) -> Option<String> {
         let often = match self.rollovers {
             0 => return None,
@@ -96,7 +96,8 @@ impl Simulated {
         ))
     }
 
-    /// Which stage the counts of all tables but that of the stages are about, in a sentence; `None` if there is only one.
+    /// A sentence that says which stage the counts are about, in all tables except that of the stages; `None` if there is
+    /// only one.
     pub fn staged(&self) -> Option<String> {
         let n = self.stages.len();
         (n > 1)
@@ -116,7 +117,7 @@ impl Simulated {
         self.levels.iter().map(figure).collect()
     }
 
-    /// How much of the trace the statistics are about.
+    /// Number of instructions and accesses that the statistics cover.
     fn counted(&self) -> Vec<(String, Vec<Cell>)> {
         let instrs = self.instructions.map(|n| ("instructions that count".to_owned(), vec![Cell::Count(n)]));
         let accesses = ("accesses that count".to_owned(), vec![Cell::Count(self.accesses)]);
@@ -131,7 +132,7 @@ impl Simulated {
         if has_mpki {
             head.push("MPKI");
         }
-        // Nothing is prefetched into TLBs, and what they read is no page.
+        // TLBs have no prefetches, and what they read from the next level is not a page.
         if !self.is_tlb {
             head.extend(["prefetches", "read from next level"]);
         }
@@ -218,7 +219,7 @@ impl Simulated {
         }
     }
 
-    /// Who was on the cores that were used.
+    /// Threads and processors on the cores that were used.
     fn core_grid(&self) -> Grid {
         let has_threads = self.cores.iter().any(|core| core.threads > 0);
         let has_processors = self.cores.iter().any(|core| !core.processors.is_empty());
@@ -264,7 +265,7 @@ impl Simulated {
         }
     }
 
-    /// Misses of last caches, and of first ones.
+    /// Label for misses of last caches.
     fn misses_of_last(&self) -> &'static str {
         if self.is_tlb { "not in any TLB" } else { "not in any cache" }
     }
@@ -273,7 +274,7 @@ impl Simulated {
         if self.is_tlb { "not in a first TLB" } else { "not in a first cache" }
     }
 
-    /// Functions or lines that miss.
+    /// Table of the functions or lines that miss most.
     fn missing_at(&self, title: &str, head: &str, rows: &[MissingAt], more: u64) -> Grid {
         let row = |of: &MissingAt| {
             vec![Cell::Addr(of.addr), Cell::Count(of.last_level_misses), Cell::Count(of.first_level_misses)]
@@ -299,12 +300,12 @@ impl Simulated {
     }
 }
 
-/// True for a core that ever had something to run.
+/// Whether a core ever had something to run.
 fn is_used(core: &CoreCounts) -> bool {
     core.threads > 0 || !core.processors.is_empty()
 }
 
-/// The first processors of a core, and how many more there are.
+/// The first processors of a core, and the number of others.
 fn processors(core: &CoreCounts) -> String {
     const MOST: usize = 16;
     let mut names: Vec<String> = core.processors.iter().take(MOST).map(u64::to_string).collect();
@@ -314,12 +315,12 @@ fn processors(core: &CoreCounts) -> String {
     names.join(", ")
 }
 
-/// A share, or nothing where there is no whole.
+/// A share; empty if it is undefined.
 fn share(of: Option<f64>) -> Cell {
     of.map_or(Cell::Empty, Cell::Share)
 }
 
-/// Fields that miss, at the levels that data goes through.
+/// Table of the fields that miss most, with a column for each level that data goes through.
 fn field_grid(rows: &[MissingField], levels: &[String], more: u64) -> Grid {
     let mut head = vec!["field".to_owned()];
     head.extend(levels.iter().map(|level| format!("{level} misses")));
@@ -331,5 +332,5 @@ fn field_grid(rows: &[MissingField], levels: &[String], more: u64) -> Grid {
     Grid { title: "fields that miss most".into(), head, rows: rows.iter().map(row).collect(), more }
 }
 
-/// This many threads, or cores, are listed for people.
+/// Most threads or cores listed for people.
 const MAX_THREADS: usize = 64;

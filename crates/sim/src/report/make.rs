@@ -1,4 +1,4 @@
-//! From machines to results: what is counted of each cache, and what levels and stages amount to.
+//! Builds results from machines: counts of each cache, and sums over levels and stages.
 
 use super::{
     CacheCounts, Coherence, CoreCounts, LevelCounts, MissingAt, MissingPc, Simulated, StageCounts,
@@ -14,11 +14,11 @@ use crate::simulate::Setup;
 use crate::simulate::sources::{Pair, Sources};
 use crate::spec::{CacheSpec, Inclusion, Role};
 use quipu_model::trace::Recorded;
-/// What a simulation has noted besides the machine.
+/// Facts that a simulation has noted in addition to the machine's counts.
 pub(crate) struct Told {
     pub(crate) warmup: Option<Vec<(u64, u64)>>,
     pub(crate) instrs: u64,
-    /// Instructions executed, as far as marks tell it.
+    /// Instructions executed, as far as marks count them.
     pub(crate) executed: Option<u64>,
     pub(crate) accesses: u64,
     pub(crate) translation: Option<Translation>,
@@ -27,11 +27,11 @@ pub(crate) struct Told {
     pub(crate) sources: Sources,
     pub(crate) threads: Vec<ThreadCounts>,
     pub(crate) stages: Vec<Stage>,
-    /// The fields that miss most, and how many more do.
+    /// The fields with most misses, and the number of further fields that miss.
     pub(crate) fields: Option<(Vec<MissingField>, u64)>,
 }
 
-/// The result of a simulation.
+/// Builds the result of a simulation.
 pub(crate) fn make(settings: &Setup, machine: &Machine, placement: &Placement, mut told: Told) -> Simulated {
     let spec = &settings.machine;
     let caches: Vec<CacheCounts> = spec
@@ -108,8 +108,8 @@ pub(crate) fn make(settings: &Setup, machine: &Machine, placement: &Placement, m
     }
 }
 
-/// Those with the most misses, as address, misses of first and of last caches; those that reach memory first. And how many
-/// there are besides.
+/// The entries with most misses, as address, misses of first and of last caches; sorted by misses of last caches first. Also
+/// returns the number of entries left out.
 fn most_missing(all: impl IntoIterator<Item = (u64, Pair)>, top: usize) -> (Vec<(u64, u64, u64)>, u64) {
     let mut all: Vec<(u64, u64, u64)> =
         all.into_iter().map(|(addr, [first, last])| (addr, first, last)).collect();
@@ -162,7 +162,8 @@ fn stages(groups: &[(usize, Vec<usize>)], stages: Vec<Stage>) -> Vec<StageCounts
     stages.into_iter().map(of).collect()
 }
 
-/// The caches of one height and type, with the height; those that the trace has something for.
+/// Caches by level and type, each group with its height above the cores; groups for which the trace has no records are left
+/// out.
 fn groups(specs: &[CacheSpec], recorded: Recording) -> Vec<(usize, Vec<usize>)> {
     let mut groups: Vec<((usize, u8), Vec<usize>)> = Vec::new();
     for (i, spec) in specs.iter().enumerate() {
@@ -195,7 +196,7 @@ fn data_groups(specs: &[CacheSpec]) -> Vec<(usize, Vec<usize>)> {
     groups(specs, Recording::default()).into_iter().filter(|(_, group)| takes_data(group)).collect()
 }
 
-/// The level of each cache that data goes through, counted among such.
+/// Level of each cache that data goes through, counted among those.
 pub(crate) fn data_levels(specs: &[CacheSpec]) -> Vec<Option<usize>> {
     let mut levels = vec![None; specs.len()];
     for (level, (_, group)) in data_groups(specs).into_iter().enumerate() {
@@ -204,7 +205,7 @@ pub(crate) fn data_levels(specs: &[CacheSpec]) -> Vec<Option<usize>> {
     levels
 }
 
-/// The names of those levels.
+/// Names of these levels.
 pub(crate) fn data_level_names(specs: &[CacheSpec]) -> Vec<String> {
     let name = |(height, group): (usize, Vec<usize>)| {
         level_name(height, group.iter().map(|cache| specs[*cache].name.as_str()))
@@ -212,7 +213,7 @@ pub(crate) fn data_level_names(specs: &[CacheSpec]) -> Vec<String> {
     data_groups(specs).into_iter().map(name).collect()
 }
 
-/// What the names of caches of one height have in common.
+/// Common prefix of the names of caches at one height.
 fn level_name<'a>(height: usize, mut names: impl ExactSizeIterator<Item = &'a str>) -> String {
     let is_one = names.len() == 1;
     let mut name = names.next().unwrap_or("");
@@ -220,7 +221,7 @@ fn level_name<'a>(height: usize, mut names: impl ExactSizeIterator<Item = &'a st
         let common = name.char_indices().zip(other.chars()).find(|((_, a), b)| a != b);
         name = &name[..common.map_or(name.len().min(other.len()), |((at, _), _)| at)];
     }
-    // A machine of one core has nothing to compare the core's number with.
+    // With a single core, the core's number is meaningless.
     let name = if is_one && height == 0 { name.trim_end_matches('0') } else { name };
     if name.is_empty() { format!("level {}", height + 1) } else { name.to_owned() }
 }
@@ -246,7 +247,7 @@ fn level(height: usize, group: &[usize], counts: &[CacheCounts], instrs: Option<
     }
 }
 
-/// Steps from the cores. The machine has been checked, so there is no circle.
+/// Distance from the cores. The machine has been checked, so there are no cycles.
 fn height(specs: &[CacheSpec], at: usize) -> usize {
     let name = Some(&specs[at].name);
     let below = specs.iter().enumerate().filter(|(_, spec)| spec.parent.as_ref() == name);

@@ -1,16 +1,16 @@
-//! Each policy against a slow, obvious model of its description (SPEC: drmemtrace.md#simulators), on random uses, misses and
-//! losses.
+//! Compares each policy with a slow, direct implementation of its description (SPEC: drmemtrace.md#simulators), on random
+//! uses, misses and invalidations.
 
 use super::*;
 use crate::spec::Rrip;
 use proptest::prelude::*;
 use std::collections::{HashMap, VecDeque};
 
-/// One set as the description has it.
+/// One set, implemented directly from the description.
 struct Plain {
     policy: Policy,
     lines: Vec<Option<u64>>,
-    /// LRU's and RRIP's counters, LFU's counts.
+    /// Counters of LRU and RRIP, use counts of LFU.
     numbers: Vec<u64>,
     queue: VecDeque<usize>,
     bits: Vec<bool>,
@@ -104,7 +104,7 @@ impl Plain {
         }
     }
 
-    /// The ways of a full set whose lines the policy allows to evict.
+    /// Ways of a full set that the policy allows to evict.
     fn victims(&self) -> Vec<usize> {
         let ways = self.lines.len();
         let first = |best: u64| vec![self.numbers.iter().position(|number| *number == best).unwrap()];
@@ -120,7 +120,7 @@ impl Plain {
                 while high - low > 1 {
                     let middle = (low + high) / 2;
                     let upper_last = self.halves.get(&(low, high)).copied().unwrap_or(true);
-                    // A fresh tree points at the lower half.
+                    // A new tree points at the lower half.
                     if upper_last { high = middle } else { low = middle }
                 }
                 vec![low]
@@ -156,11 +156,11 @@ impl Plain {
     }
 }
 
-/// What happens to a cache.
+/// An event in a cache.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Use(u64),
-    /// A miss during which the parent takes another line away.
+    /// A miss during which the parent invalidates another line.
     UseLosing(u64, u64),
     Remove(u64),
 }
@@ -220,7 +220,7 @@ fn access(store: &mut Store, plain: &mut [Plain], cycle: &mut Cycle, line: u64, 
         assert_eq!(store.remove(lost), way.is_some());
         way.into_iter().for_each(|way| set.remove(way));
         if allowed.len() > 1 && way.is_some() && lost as usize % sets == at {
-            // Lots may have fallen on the line that is lost.
+            // The random choice may have picked the line that is invalidated.
             allowed.extend(way);
         }
     }
@@ -251,7 +251,7 @@ proptest! {
         let rrip = Rrip { bits: 2, period: 5, long_per_period: 2 };
         let policies = Policy::NAMES.iter().map(|(_, policy)| *policy).chain([Policy::Rrip(rrip)]);
         let fits = |policy: &Policy| *policy != Policy::TreePlru || ways.is_power_of_two();
-        // Belady's policy has a test of its own, beside its code.
+        // Belady's policy has its own test in `opt`.
         for policy in policies.filter(|policy| *policy != Policy::Opt && fits(policy)) {
             check(policy, sets, ways, &events);
         }

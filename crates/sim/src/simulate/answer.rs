@@ -1,4 +1,4 @@
-//! What a simulation leaves: statistics, or the misses or types that were asked for instead.
+//! The result of a simulation: statistics or, if requested instead, loads with steady distances or types.
 
 use super::Simulation;
 use crate::extent::Warmup;
@@ -8,7 +8,7 @@ use crate::report::{self, Simulated};
 use quipu_model::{Report, Result};
 
 impl Simulation {
-    /// What was asked for.
+    /// The requested result.
     pub(super) fn answer(mut self) -> Result<Box<dyn Report>> {
         if let Some(sink) = &mut self.sink {
             sink.end()?;
@@ -32,7 +32,7 @@ impl Simulation {
         Ok(Box::new(self.report()))
     }
 
-    /// Why the answer is not what was asked for.
+    /// Reasons why the result is incomplete.
     fn incomplete(&self) -> Vec<String> {
         let mut all: Vec<String> = self.shortfall().into_iter().collect();
         all.extend(self.resets.missed(self.extent.is_over()));
@@ -41,21 +41,21 @@ impl Simulation {
         all
     }
 
-    /// Why there are no statistics, though something was asked for.
+    /// Why there are no statistics although some were requested.
     fn shortfall(&self) -> Option<String> {
         let wanted = self.settings.extent;
         let is_empty = self.accesses == 0 && self.warmup.is_some();
         wanted.shortfall(self.extent, self.met, is_empty, || self.machine.filled())
     }
 
-    /// Ends a warm-up that lasts to the end: there are no statistics after it.
+    /// Ends a warm-up that lasted to the end of the trace, so that the statistics are empty.
     fn settle(&mut self) {
         if !self.extent.is_warm() && self.warmup.is_none() && !self.settings.counts_cold {
             self.end_warmup();
         }
     }
 
-    /// The result so far.
+    /// The statistics so far.
     pub fn report(mut self) -> Simulated {
         self.settle();
         let last = (!self.settings.resets.is_empty()).then(|| self.stage());

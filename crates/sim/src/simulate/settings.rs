@@ -1,4 +1,4 @@
-//! What to simulate, and how, and what that asks of a trace.
+//! What to simulate, and which columns of a trace this needs.
 
 use super::Simulation;
 use crate::extent::Extent;
@@ -13,44 +13,45 @@ use crate::resets::Resets;
 use crate::spec::MachineSpec;
 use quipu_model::{Columns, DynPass, Error, Options, Result, Trace};
 
-/// What to simulate, and how.
+/// Description of a simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
     /// The machine.
     pub machine: MachineSpec,
-    /// Whether its caches are TLBs: pages of processes, without prefetches and flushes.
+    /// Whether its caches are TLBs: lines are pages of processes, and prefetches and flushes are ignored.
     pub is_tlb: bool,
-    /// Which records count.
+    /// The range of records that counts.
     pub extent: Extent,
-    /// Where statistics begin anew.
+    /// Points at which statistics are reset.
     pub resets: Resets,
-    /// How threads come to cores.
+    /// How threads are assigned to cores.
     pub placing: Placing,
-    /// The processor that each shard is, where the trace says so.
+    /// Processor of each shard, if the trace records it.
     pub processors: Vec<Option<u64>>,
-    /// Whether misses are divided by cause.
+    /// Whether misses are classified by cause.
     pub causes: bool,
-    /// How many instructions, functions and lines to list that miss most; with 0, the sources of misses are not counted.
+    /// Number of instructions, functions and lines with most misses to list; with 0, misses are not attributed to them.
     pub top: usize,
-    /// Whether loads that miss at a steady distance are what is asked for, and from where on they are listed.
+    /// Set if the result is the list of loads that miss at a steady distance: conditions for listing a load.
     pub strides: Option<Limits>,
-    /// How addresses become physical; `None` for virtual ones.
+    /// Translation to physical addresses; `None` for virtual ones.
     pub physical: Option<Translator>,
-    /// What the trace has.
+    /// What the trace has recorded.
     pub recording: Recording,
-    /// Whether what a warm-up that does not end has counted stands for the statistics, as in drcachesim, instead of nothing.
+    /// Whether the counts of a warm-up that does not end are reported as the statistics, as in drcachesim, instead of
+    /// nothing.
     pub counts_cold: bool,
-    /// Where types come from, if misses are told by field.
+    /// Source of types, if misses are reported by field.
     pub types: Option<TypeSource>,
-    /// Whether types and fields are what is asked for, and how many to list.
+    /// Set if the result is the report of types and fields: the number to list.
     pub tells_types: Option<usize>,
 }
 
 impl Setup {
-    /// The columns to ask of `trace` for the tool called `tool`.
+    /// Columns of `trace` that the tool called `tool` reads.
     ///
     /// # Errors
-    /// `Missing` with what the trace does not carry, and why it is needed.
+    /// `Missing` with the columns that the trace lacks and the reason why they are needed.
     pub fn columns(&self, tool: &str, trace: &dyn Trace) -> Result<Columns> {
         let mut needs = vec![(Columns::ACCESSES, "simulates memory accesses")];
         if self.placing == Placing::Processors {
@@ -73,11 +74,11 @@ impl Setup {
         columns(tool, &needs, optional, trace)
     }
 
-    /// The settings for `trace`: where its shards are cores, each is a core of the machine; marks that options name are
-    /// those of the trace; and results leave out what it does not have. Files of types that options name are read.
+    /// Adapts the settings to `trace`: if its shards are cores, each is a core of the machine; names of marks are resolved;
+    /// and results leave out what the trace has not recorded. Reads files of types that options name.
     ///
     /// # Errors
-    /// See [`Resets::new`] and [`TypeSource::of`]; and if accesses cannot be placed on cores as is asked for.
+    /// See [`Resets::new`] and [`TypeSource::of`]; and an error if accesses cannot be assigned to cores as requested.
     pub fn fitted(mut self, options: &Options, trace: &dyn Trace) -> Result<Setup> {
         self.placing = placed(self.placing, trace)?;
         self.processors = trace.shards().iter().map(|shard| shard.core).collect();
@@ -89,7 +90,7 @@ impl Setup {
         Ok(self)
     }
 
-    /// An empty machine as the pass of the tool called `tool`.
+    /// A simulation with an empty machine, as the pass of the tool called `tool`.
     ///
     /// # Errors
     /// See [`Setup::fitted`], [`Setup::columns`] and [`Simulation::new`].
@@ -100,10 +101,11 @@ impl Setup {
     }
 }
 
-/// The columns to ask of `trace` for the tool called `tool`: what it needs, each with what for, and what it uses if it is there.
+/// Columns of `trace` that the tool called `tool` reads: those that it needs, each with the reason, and those that it uses
+/// if the trace has them.
 ///
 /// # Errors
-/// `Missing` with what the trace does not carry, and why it is needed.
+/// `Missing` with the columns that the trace lacks and the reason why they are needed.
 pub(crate) fn columns(
     tool: &str,
     needs: &[(Columns, &str)],
@@ -123,9 +125,9 @@ pub(crate) fn columns(
     Ok(columns)
 }
 
-/// What is used where a trace has it.
+/// Columns that are used if the trace has them.
 pub(crate) const OPTIONAL: Columns =
     Columns::ACCESS_FETCH.or(Columns::ACCESS_PC).or(Columns::THREADS).or(Columns::THREAD_CPU);
 
-/// What tells where functions begin.
+/// Columns from which the beginnings of functions are derived.
 pub(crate) const FUNCTIONS: Columns = Columns::INSTRS.or(Columns::INSTR_CLASS);

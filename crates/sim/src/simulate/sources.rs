@@ -1,36 +1,36 @@
-//! Where misses come from: instructions, functions, lines of memory.
+//! Attributes misses to instructions, functions and lines of memory.
 //!
-//! A function is the code from an address that is called on. Where calls go is seen where the trace continues after them, so
-//! that no encoding and no symbol is needed; an interrupt right after a call makes its handler look called.
+//! A function is the code from a call target on. The target is the instruction after a call in the trace, so that neither
+//! decoding nor symbols are needed; an interrupt right after a call makes its handler look like the target.
 
 use hashbrown::{HashMap, HashSet};
 use quipu_model::Batch;
 use quipu_model::lens::{InstrClass, instr_flags};
 use rustc_hash::FxBuildHasher;
 
-/// Misses in first and in last caches.
+/// Misses in first caches and in last caches.
 pub(crate) type Pair = [u64; 2];
 
-/// How far after the place that is called an instruction may stand and still count as the function's: 1 MiB.
+/// Largest distance from a call target at which an instruction still counts as the function's: 1 MiB.
 const MAX_FUNCTION_BYTES: u64 = 1 << 20;
 
-/// Misses of an access to more lines than this are counted in small fields for all lines of a page: no instruction wants
-/// as many, and a trace that claims thousands of such accesses would take gigabytes.
+/// Misses of an access to more lines than this are counted in 8-bit fields for all lines of a page: no real instruction
+/// accesses that many, and a trace that claims thousands of such accesses would otherwise take gigabytes.
 const WIDE_LINES: u64 = 64;
-/// Lines that are counted side by side.
+/// Number of lines per page of 8-bit counters.
 const PAGE_LINES: usize = 64;
-/// Lines beyond those wanted that wait to be compared.
+/// Lines beyond the requested number that are buffered before they are sorted.
 const MANY_LINES: usize = 1 << 12;
 
-/// What misses are counted by.
+/// Misses by instruction and line, and the call targets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
     pub(crate) pcs: HashMap<u64, Pair, FxBuildHasher>,
-    /// Lines by number.
+    /// Misses by line number.
     lines: HashMap<u64, Pair, FxBuildHasher>,
-    /// Lines of large accesses, page by page; what a count of 8 bits cannot hold is above.
+    /// Misses of large accesses, by page; the part that exceeds 8 bits is added to `lines`.
     wide: HashMap<u64, Box<[[u8; 2]; PAGE_LINES]>, FxBuildHasher>,
-    /// The first and the last line of the large access that missed last.
+    /// First and last line of the large access that missed last.
     within: (u64, u64),
     /// Addresses that were called.
     callees: HashSet<u64, FxBuildHasher>,
@@ -39,14 +39,14 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// Forgets the misses; what is called stays.
+    /// Resets the misses; call targets stay.
     pub(crate) fn reset(&mut self) {
         self.pcs.clear();
         self.lines.clear();
         self.wide.clear();
     }
 
-    /// Counts a miss of a line, in a first or last cache, by an access that wants `n_lines` beyond it.
+    /// Counts a miss of a line, in a first or last cache, by an access to `n_lines` further lines.
     pub(crate) fn miss(&mut self, line: u64, n_lines: u64, is_last: bool) {
         if n_lines >= WIDE_LINES {
             self.within = (line, line.saturating_add(n_lines));
@@ -63,7 +63,7 @@ impl Sources {
     fn miss_within(&mut self, line: u64, is_last: bool) {
         let page =
             self.wide.entry(line / PAGE_LINES as u64).or_insert_with(|| Box::new([[0; 2]; PAGE_LINES]));
-        let count = &mut page[line as usize % PAGE_LINES][usize::from(is_last)]; // Only the low bits count.
+        let count = &mut page[line as usize % PAGE_LINES][usize::from(is_last)]; // Index within the page.
         *count = match count.checked_add(1) {
             Some(more) => more,
             None => {
@@ -73,7 +73,7 @@ impl Sources {
         };
     }
 
-    /// The `top` lines that miss most, and how many others miss, too.
+    /// The `top` lines with most misses, and the number of other lines that missed.
     pub(crate) fn take_lines(&mut self, top: usize) -> (Vec<(u64, Pair)>, u64) {
         let mut best = Best { top, lines: Vec::new(), worst: None, n_others: 0 };
         let mut narrow = std::mem::take(&mut self.lines);
@@ -92,7 +92,7 @@ impl Sources {
         (best.lines, best.n_others)
     }
 
-    /// Takes in where the calls of a batch of a thread go.
+    /// Notes the call targets in a batch of a thread.
     pub(crate) fn follow(&mut self, batch: &Batch, thread: usize) {
         let instrs = &batch.instrs;
         if instrs.class.is_empty() {
@@ -115,7 +115,7 @@ impl Sources {
         self.after_call[thread] = is_called;
     }
 
-    /// The misses of each function, by the address that is called, and of what is in none.
+    /// Misses of each function, by its address, and misses outside of all functions.
     pub(crate) fn functions(&self) -> (Vec<(u64, Pair)>, Pair) {
         let mut callees: Vec<u64> = self.callees.iter().copied().collect();
         callees.sort_unstable();
@@ -135,11 +135,11 @@ impl Sources {
     }
 }
 
-/// The lines that miss most, out of more than memory has room for.
+/// Collects the lines with most misses out of more than fit into memory.
 struct Best {
     top: usize,
     lines: Vec<(u64, Pair)>,
-    /// The last one of those that were the best so far, once there were enough.
+    /// The last of the best lines so far, once there are `top` of them.
     worst: Option<(u64, Pair)>,
     n_others: u64,
 }
@@ -156,7 +156,7 @@ impl Best {
         }
     }
 
-    /// Leaves the best.
+    /// Keeps only the best lines.
     fn cut(&mut self) {
         self.lines.sort_unstable_by_key(|of| rank(*of));
         self.n_others += self.lines.len().saturating_sub(self.top) as u64;
@@ -165,7 +165,7 @@ impl Best {
     }
 }
 
-/// Most misses in last caches first, then in first ones; equal ones by ascending number.
+/// Sort key: misses in last caches, then in first ones, descending; then ascending line numbers.
 fn rank((line, [first, last]): (u64, Pair)) -> (u64, u64, u64) {
     (u64::MAX - last, u64::MAX - first, line)
 }
@@ -216,7 +216,7 @@ mod tests {
         };
         for round in 0..300u64 {
             for line in 0..1000 {
-                // A prefetcher brings each second line.
+                // A prefetcher fetches every second line.
                 if line % 2 == 0 {
                     miss(5000 + line + 100 * (round % 3), 999 - line, false);
                 }

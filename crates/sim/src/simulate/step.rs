@@ -1,8 +1,8 @@
-//! Cores side by side: one record of each at every step, as a scheduler has it.
+//! Simulates cores side by side: one record of each core in every step, as a scheduler arranges them.
 //!
-//! Batches of one round have the same number of records; those of earlier cores may have one more at the end of a trace.
-//! What cores do to each other's caches depends on who comes first, so records are run one by one, in the order of steps and,
-//! within a step, of the batches.
+//! Batches of one round have the same number of records; at the end of a trace, those of earlier cores may have one more.
+//! The effects of cores on each other's caches depend on the order, so records are simulated one by one, by step and, within
+//! a step, in the order of the batches.
 
 use super::{Simulation, Turn};
 use crate::lane::in_step;
@@ -11,10 +11,10 @@ use quipu_model::lens::ThreadEvent;
 use quipu_model::{Batch, Error, Result};
 
 impl Simulation {
-    /// Takes in what cores did side by side.
+    /// Simulates one batch of each core, side by side.
     ///
     /// # Errors
-    /// As for [`take`](Simulation::take).
+    /// Those of [`take`](Simulation::take).
     pub fn take_in_step(&mut self, batches: &[Batch]) -> Result<()> {
         if !self.resets.is_empty() {
             return Err(Error::unsupported("statistics that begin anew do not go with cores side by side")
@@ -38,7 +38,7 @@ impl Simulation {
 
     fn take_turns(&mut self, batches: &[Batch], turns: &mut Vec<Turn>) -> Result<()> {
         let mut busy: Vec<&Batch> = Vec::with_capacity(batches.len());
-        // Not between two turns of a round: what the first is called would be another's name.
+        // Must not happen between two turns of a round: a number given to the first could be reused for another process.
         self.make_room(batches.len());
         for batch in batches.iter().filter(|batch| batch.span.records > 0) {
             self.follow(batch);
@@ -51,7 +51,7 @@ impl Simulation {
                 turns.push(Turn::default());
             }
             let turn = &mut turns[busy.len()];
-            // The step of a round is unknown: formats with regions have one shard.
+            // The step of a region change is unknown, but formats with regions have one shard.
             self.pass_regions(batch);
             turn.lane.begin(batch, !self.extent.is_all(), &mut self.physical);
             self.met += turn.lane.n_refs();

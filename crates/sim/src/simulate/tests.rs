@@ -1,4 +1,4 @@
-//! The same records in other batches give the same numbers.
+//! The result does not depend on how records are divided into batches.
 
 use crate::caches;
 use crate::machine::Miss;
@@ -23,7 +23,7 @@ fn settings(args: &[(&str, &str)]) -> Setup {
     Setup { placing: Placing::Shards, ..caches::settings(&options, None).unwrap() }
 }
 
-/// Some records of one core, most of which are accesses, few of them in the way of other cores'.
+/// Some records of one core; most are accesses, and few of these conflict with other cores.
 fn batch(rng: &mut Rng, core: u32, records: u32) -> Batch {
     let mut batch = Batch::default();
     batch.span.shard = core;
@@ -80,7 +80,7 @@ fn cores_side_by_side_are_their_records_one_by_one() {
         let mut together = Simulation::new(settings(args), None).unwrap();
         let mut one_by_one = Simulation::new(settings(args), None).unwrap();
         for _ in 0..20 {
-            // At the end of a trace the first cores may have one record more.
+            // At the end of a trace, the first cores may have one more record.
             let n = 1 + rng.below(60) as u32;
             let more = rng.below(4) as u32;
             let batches: Vec<Batch> = [1, 2, 3, 0]
@@ -99,12 +99,12 @@ fn cores_side_by_side_are_their_records_one_by_one() {
     }
 }
 
-/// Keeps the misses that it is given.
+/// Collects misses.
 struct Kept(Arc<Mutex<Vec<Miss>>>);
 
 impl MissSink for Kept {
     fn miss(&mut self, _: u64, miss: &Miss) -> Result<()> {
-        // How many rows run at once is no matter.
+        // The row depends on how many rows are simulated at once.
         self.0.lock().unwrap().push(Miss { row: 0, ..*miss });
         Ok(())
     }
@@ -135,7 +135,7 @@ fn a_miss_file_has_all_misses_whether_or_not_a_warm_up_ends_within_a_batch() {
     }
 }
 
-/// Each of some processes reads one page twice, one after the other.
+/// A number of processes that one after the other read the same page twice.
 fn tlbs_of(n_processes: u64, read: impl Fn(&mut Simulation, &[Batch]) -> Result<()>) -> Simulated {
     let settings = Setup { placing: Placing::Shards, ..tlbs::settings(&Options::default()).unwrap() };
     let mut simulation = Simulation::new(settings, None).unwrap();

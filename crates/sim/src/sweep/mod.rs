@@ -56,7 +56,7 @@ mod tests;
 #[derive(Debug)]
 pub struct SweepTool;
 
-/// The heading of options that say which caches are tried.
+/// Heading of the options that select the caches to try.
 const TRIED: &str = "Which caches are tried";
 
 const WARMUP_INSTRS: OptionSpec = option(
@@ -68,12 +68,12 @@ const WARMUP_INSTRS: OptionSpec = option(
 );
 const THREADS: OptionSpec = option("threads", Kind::Count, "all", "how many threads share the work", "");
 
-/// An option with several values, which make a space with those of others.
+/// An option with a list of values; the lists of several such options are combined.
 const fn list(name: &'static str, default: &'static str, doc: &'static str) -> OptionSpec {
     option(name, Kind::Text, default, doc, TRIED).value("LIST")
 }
 
-/// What is known of the tool without a trace.
+/// Static description of the tool.
 pub static INFO: ToolInfo = ToolInfo {
     name: "sweep",
     summary: "how caches of many sizes, ways and policies would serve the trace",
@@ -126,7 +126,7 @@ impl Tool for SweepTool {
     }
 }
 
-/// Many caches at work on batches.
+/// Many caches that simulate the same batches.
 #[derive(Clone, Debug)]
 pub struct Sweep {
     space: Space,
@@ -136,22 +136,22 @@ pub struct Sweep {
     placing: Placing,
     placement: Placement,
     threads: usize,
-    /// Which records count, and what is left of that.
+    /// The range of records that counts, and the part of it that remains.
     wanted: Extent,
     extent: Extent,
-    /// Records met that are no markers, where they are counted.
+    /// Records other than markers met so far, where they are counted.
     met: u64,
-    /// What the statistics are about.
+    /// Instructions and accesses that the statistics cover.
     instrs: u64,
     accesses: u64,
     recording: Recording,
     executed: Executed,
     physical: Option<Translator>,
-    /// The thread that runs a batch, or those that run side by side.
+    /// Progress of the thread that runs a batch, or of those that run side by side.
     lanes: Vec<Lane>,
 }
 
-/// Caches that are asked the same.
+/// Caches that receive the same requests.
 #[derive(Clone, Debug)]
 struct Group {
     line_size: u64,
@@ -160,19 +160,19 @@ struct Group {
     tasks: Vec<Task>,
 }
 
-/// What one thread works on.
+/// Unit of work for one thread.
 #[derive(Clone, Debug)]
 enum Task {
-    /// Every cache that stack distances tell of.
+    /// All caches whose counts follow from stack distances.
     Stacks(Stacks),
     Lone(Point, Lone),
 }
 
 impl Sweep {
-    /// Empty caches, ready to run.
+    /// Creates empty caches.
     ///
     /// # Errors
-    /// What [`Space::points`] says, and `Usage` for first caches that cannot be built.
+    /// Those of [`Space::points`], and `Usage` for first caches that cannot be built.
     pub fn new(mut space: Space, trace: &dyn Trace, threads: usize) -> Result<Sweep> {
         let wanted = space.counted()?;
         let placing = placed(placing(space.cpu_scheduling), trace)?;
@@ -182,7 +182,7 @@ impl Sweep {
         let (points, n_impossible) = space.points()?;
         let mut tried = points.clone();
         if space.bound {
-            // Each geometry once, whatever the policies.
+            // Each geometry once, regardless of policies.
             for point in &points {
                 let best = bound_of(*point);
                 if !tried.contains(&best) {
@@ -218,7 +218,7 @@ impl Sweep {
                 }
             }
             if group.joins && !shapes.is_empty() {
-                // It takes longest, so it comes first.
+                // This task takes longest, so it comes first.
                 group.tasks.insert(0, Task::Stacks(Stacks::new(shapes, space.copies())));
             }
         }
@@ -243,16 +243,16 @@ impl Sweep {
         })
     }
 
-    /// The same with physical addresses.
+    /// The same sweep with physical addresses.
     #[must_use]
     pub fn with_physical(self, physical: Translator) -> Sweep {
         Sweep { physical: Some(physical), ..self }
     }
 
-    /// The columns to ask of `trace`.
+    /// Columns of `trace` that the sweep reads.
     ///
     /// # Errors
-    /// `Missing` with what the trace does not carry, and why it is needed.
+    /// `Missing` with the columns that the trace lacks and the reason why they are needed.
     pub fn columns(&self, trace: &dyn Trace) -> Result<Columns> {
         let mut needs = vec![(Columns::ACCESSES, "simulates memory accesses")];
         if self.space.level == Level::Instr {
@@ -280,10 +280,10 @@ impl Sweep {
         columns(INFO.name, &needs, optional, trace)
     }
 
-    /// Takes in a batch; batches come in the order in which they happened.
+    /// Processes a batch; batches must come in the order of time.
     ///
     /// # Errors
-    /// What [`Placement::core_of`] says.
+    /// Those of [`Placement::core_of`].
     pub fn take(&mut self, batch: &Batch) -> Result<()> {
         if batch.span.records == 0 || self.extent.is_over() {
             return Ok(());
@@ -316,15 +316,16 @@ impl Sweep {
         Ok(())
     }
 
-    /// Takes in what cores did side by side, a batch of each.
+    /// Processes one batch of each core, side by side.
     ///
     /// # Errors
-    /// As for [`take`](Sweep::take).
+    /// Those of [`take`](Sweep::take).
     pub fn take_in_step(&mut self, batches: &[Batch]) -> Result<()> {
         if self.extent.is_over() {
             return Ok(());
         }
-        // Caches of one core do not know what other cores do meanwhile, nor does the last cache if they do nothing.
+        // Caches of one core do not depend on what other cores do in between; neither does the last cache if those do
+        // nothing.
         let n_busy = || batches.iter().filter(|batch| !batch.accesses.is_empty()).count();
         if self.extent.is_all() && (self.space.level != Level::Last || n_busy() < 2) {
             return batches.iter().try_for_each(|batch| self.take(batch));
@@ -358,7 +359,7 @@ impl Sweep {
         })
     }
 
-    /// Goes to the beginning of a batch.
+    /// Starts a batch.
     fn begin(&mut self, batch: &Batch, lane: &mut Lane) {
         if let Some(kind) = self.recording.count_kind {
             self.executed.follow(batch, kind);
@@ -370,7 +371,7 @@ impl Sweep {
         }
     }
 
-    /// Runs the records at `range`, which come next, stretch by stretch.
+    /// Simulates the next records, `range`, in runs that are treated alike.
     fn run(&mut self, batch: &Batch, mut range: Range<u32>, lane: &mut Lane) {
         while let Some((stretch, rows)) = lane.next(batch, &mut range, &self.extent) {
             if stretch.is_simulated && self.extent.is_warm() {
@@ -393,7 +394,7 @@ impl Sweep {
         self.groups.iter_mut().for_each(|group| group.feed.begin());
     }
 
-    /// Hands over what was collected. A warm-up that is not over leaves nothing counted.
+    /// Processes the requests that are still buffered. If the warm-up has not ended, nothing is counted.
     fn settle(&mut self) {
         if !self.extent.is_warm() {
             self.begin_statistics();
@@ -455,17 +456,17 @@ fn work(threads: usize, tasks: &mut [Task], block: &Block) {
     });
 }
 
-/// True for caches that stack distances tell of.
+/// Whether the counts of a cache follow from stack distances.
 fn in_stacks(point: &Point) -> bool {
     point.policy == Policy::Lru && point.prefetch == Prefetch::None
 }
 
-/// What a cache is compared with.
+/// The cache with Belady's policy to compare a cache with.
 fn bound_of(point: Point) -> Point {
     Point { policy: Policy::Opt, prefetch: Prefetch::None, ..point }
 }
 
-/// Who asks the caches that are tried.
+/// Source of the requests to the caches that are tried.
 fn front(space: &Space, line_bytes: u64) -> Result<Front> {
     Ok(match space.level {
         Level::Instr => Front::Instr,
@@ -482,7 +483,7 @@ fn front(space: &Space, line_bytes: u64) -> Result<Front> {
     })
 }
 
-/// A [`Sweep`] as a pass. It reads one stream, so there is one of it and nothing to merge.
+/// A [`Sweep`] as a pass. It reads a single stream, so there is only one instance and nothing to merge.
 impl Pass for Sweep {
     fn fork(&self, _shard: &Shard) -> Sweep {
         self.clone()

@@ -1,4 +1,4 @@
-//! What a sweep leaves: counts of each cache that was tried, as a table and as curves over sizes.
+//! The result of a sweep: counts of each cache, as a table and as curves over sizes.
 
 use super::space::{Level, Point};
 use crate::machine::Counts;
@@ -12,7 +12,7 @@ use quipu_model::number::counted as counted_words;
 use quipu_model::pass::Detail;
 use quipu_model::result;
 
-/// Curves are drawn of this many combinations at most; the table has all.
+/// Most combinations for which curves are drawn; the table has all.
 const MAX_CURVES: usize = 16;
 
 result! {
@@ -85,7 +85,7 @@ impl PointCounts {
         }
     }
 
-    /// Everything but the size, in words: what one curve is about.
+    /// Name of a curve: everything except the size, in words.
     fn sort(&self, all: &[PointCounts]) -> String {
         let mut words = vec![counted_words(self.assoc, "way")];
         let differs = |of: fn(&PointCounts) -> u64| all.iter().any(|other| of(other) != of(self));
@@ -151,7 +151,7 @@ impl ReportBody for Swept {
     }
 }
 
-/// How many times the lowest miss rate is within 5 % of it, as the screen says.
+/// A miss rate of up to this multiple of the lowest counts as close to it; the document says 5 %.
 const NEAR: f64 = 1.05;
 
 impl Swept {
@@ -180,7 +180,7 @@ impl Swept {
         named.into_iter().filter_map(|(label, point)| Some(figure(label, point?))).collect()
     }
 
-    /// Miss rates over sizes, a curve for each combination of the rest.
+    /// Miss rates over sizes, with a curve for each combination of the other values.
     fn curve(&self) -> Curve {
         let mut lines: Vec<CurveLine> = Vec::new();
         for point in &self.points {

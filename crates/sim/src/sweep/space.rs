@@ -1,7 +1,7 @@
-//! What a sweep tries: lists of sizes, ways and so on, from options or from a file, and what comes of them together.
+//! The caches that a sweep tries: lists of sizes, ways and so on, from options or from a file, and their combinations.
 //!
-//! A file has a key and its values on each line, with spaces or commas between values, and `#` or `//` before remarks. The keys
-//! are the names of the options. What is wrong is reported with line, key, what was found and what is allowed.
+//! A file has a key and its values on each line, with spaces or commas between values; `#` or `//` starts a comment. The
+//! keys are the names of the options. Errors name the line, the key, the value found and the values allowed.
 
 use crate::config::MAX_BYTES;
 use crate::extent::{Extent, Warmup};
@@ -9,20 +9,20 @@ use crate::spec::{CacheSpec, MAX_CORES, MAX_LINES, Policy, Prefetch, Usual};
 use quipu_model::{Error, Options, Result, number};
 use std::fmt;
 
-/// No sweep tries more caches.
+/// Most caches that a sweep tries.
 pub const MAX_POINTS: usize = 65_536;
 
-/// Which caches are tried.
+/// The level at which caches are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Level {
-    /// The first cache for instructions of each core.
+    /// The first instruction cache of each core.
     Instr,
-    /// The first cache for data of each core.
+    /// The first data cache of each core.
     #[default]
     Data,
-    /// One first cache for both, of each core.
+    /// One first cache for both in each core.
     First,
-    /// The last cache, for all cores, below first caches that stay the same.
+    /// The last cache, shared by all cores, below first caches that stay the same.
     Last,
 }
 
@@ -37,37 +37,37 @@ impl Level {
     }
 }
 
-/// What is tried.
+/// The caches to try, and how.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Space {
-    /// Which caches.
+    /// Level of the caches.
     pub level: Level,
     /// Sizes in bytes.
     pub sizes: Vec<u64>,
     /// Numbers of ways.
     pub ways: Vec<u64>,
-    /// Policies.
+    /// Replacement policies.
     pub policies: Vec<Policy>,
-    /// Bytes in a line.
+    /// Line sizes in bytes.
     pub line_sizes: Vec<u64>,
     /// Prefetchers.
     pub prefetchers: Vec<Prefetch>,
-    /// Whether each is compared with Belady's policy.
+    /// Whether to compare each cache with Belady's policy.
     pub bound: bool,
-    /// The machine around: its cores, and its first caches when the last cache is tried.
+    /// The rest of the machine: its cores and, if the last cache is tried, its first caches.
     pub usual: Usual,
-    /// Whether it is said how many cores there are. Unless it is, there are as many as in a trace that is arranged by core.
+    /// Whether the number of cores was set. If not, a trace that is arranged by core determines it.
     pub has_cores: bool,
-    /// Instructions before the statistics begin.
+    /// Number of instructions before the statistics begin.
     pub warmup: u64,
-    /// Which records count: left out, warm-up by records, simulated.
+    /// The range of records that counts.
     pub extent: Extent,
-    /// Whether threads run on the processors that the trace names.
+    /// Whether threads run on the processors recorded in the trace.
     pub cpu_scheduling: bool,
-    /// Whether addresses are to be physical. Like the list, this is for the caller: see
+    /// Whether to use physical addresses. This and the list of pages are left to the caller: see
     /// [`with_physical`](super::Sweep::with_physical).
     pub physical: bool,
-    /// The path of a list of pages.
+    /// Path of a list of pages.
     pub v2p_file: Option<String>,
 }
 
@@ -92,7 +92,7 @@ impl Default for Space {
     }
 }
 
-/// Every key, with what is allowed.
+/// All keys, with the values that each allows.
 pub const KEYS: [(&str, &str); 20] = [
     ("level", "l1i, l1d, l1, ll"),
     ("sizes", SIZES),
@@ -119,7 +119,7 @@ pub const KEYS: [(&str, &str); 20] = [
 const SIZE: &str = "a number of bytes, with K, M or G for powers of two";
 const SIZES: &str = "numbers of bytes, with K, M or G for powers of two, or a range such as 16K..1M";
 
-/// Where a value stands.
+/// Origin of a value, for messages.
 #[derive(Clone, Copy)]
 enum Where<'a> {
     Option,
@@ -142,7 +142,7 @@ fn wrong(place: Where<'_>, key: &str, found: &str) -> Error {
 }
 
 impl Space {
-    /// Reads a file; `name` is what messages call it.
+    /// Parses a file; `name` stands for it in messages.
     ///
     /// # Errors
     /// `Usage`: `space.conf: line 3, key ways: found `x`, allowed: whole numbers, 1 or more`.
@@ -175,15 +175,15 @@ impl Space {
         Ok(space)
     }
 
-    /// What options say goes before what is there.
+    /// Overrides values with those of options.
     ///
     /// # Errors
-    /// `Usage` for a value that makes no sense.
+    /// `Usage` for an invalid value.
     pub fn with_options(self, options: &Options) -> Result<Space> {
         self.with(options.iter())
     }
 
-    /// The same of texts that nothing was found out about.
+    /// Overrides values with texts that have not been checked yet.
     fn with<'t>(mut self, texts: impl Iterator<Item = (&'static str, &'t str)>) -> Result<Space> {
         for (key, text) in texts.filter(|(key, _)| KEYS.iter().any(|(known, _)| known == key)) {
             let words: Vec<&str> = text.split([' ', ',']).filter(|word| !word.is_empty()).collect();
@@ -244,10 +244,10 @@ impl Space {
         Ok(())
     }
 
-    /// Which records count, with the warm-up in instructions or in records.
+    /// The range of records that counts, with the warm-up in instructions or in records.
     ///
     /// # Errors
-    /// `Usage` for a warm-up in both.
+    /// `Usage` if both warm-ups are set.
     pub(crate) fn counted(&self) -> Result<Extent> {
         match (self.warmup, self.extent.warmup) {
             (0, _) => Ok(self.extent),
@@ -256,12 +256,12 @@ impl Space {
         }
     }
 
-    /// How many caches there are of each sort.
+    /// Number of instances of each cache: one per core, or one for the last cache.
     pub(crate) fn copies(&self) -> usize {
         if self.level == Level::Last { 1 } else { self.usual.cores }
     }
 
-    /// Where the lots of the caches tried begin: where those of the usual machine do.
+    /// Seed of random policies in the caches that are tried: the same as in [`Usual`]'s machine.
     pub(crate) fn seed(&self) -> u64 {
         match self.level {
             Level::Instr | Level::First => 0,
@@ -270,11 +270,11 @@ impl Space {
         }
     }
 
-    /// Every cache that the lists give together, and how many of them cannot be built: sets are not a power of two, or ways are
-    /// not with `TREE_PLRU`.
+    /// All combinations of the lists, and the number of those that cannot be built, because the number of sets is not a
+    /// power of two, or with `TREE_PLRU` the number of ways.
     ///
     /// # Errors
-    /// `Usage` if there is none, too many, or too large ones.
+    /// `Usage` if there are none or too many, or if caches are too large.
     pub fn points(&self) -> Result<(Vec<Point>, u64)> {
         let lists = [
             self.sizes.len(),
@@ -315,23 +315,23 @@ impl Space {
     }
 }
 
-/// One cache that is tried.
+/// One cache to try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
     /// Size in bytes.
     pub size: u64,
-    /// Lines in a set.
+    /// Lines per set.
     pub ways: u64,
-    /// Which line is evicted.
+    /// Replacement policy.
     pub policy: Policy,
-    /// Bytes in a line.
+    /// Line size in bytes.
     pub line_size: u64,
-    /// What it brings in by itself.
+    /// Hardware prefetcher.
     pub prefetch: Prefetch,
 }
 
 impl Point {
-    /// How many sets it has.
+    /// Number of sets.
     pub fn sets(&self) -> u64 {
         self.size / self.line_size / self.ways
     }
@@ -343,7 +343,7 @@ impl Point {
             && (self.policy != Policy::TreePlru || self.ways.is_power_of_two())
     }
 
-    /// The cache alone.
+    /// The description of this cache alone.
     pub(crate) fn cache(&self) -> CacheSpec {
         CacheSpec {
             policy: self.policy,
@@ -361,7 +361,8 @@ fn bytes(text: &str) -> Option<u64> {
     number::bytes(text).ok()
 }
 
-/// Numbers and ranges of numbers, each twice the one before.
+/// Parses numbers and ranges; a range consists of its first number and the doubles of it. The result is sorted and has no
+/// duplicates.
 fn many(
     key: &str,
     words: &[&str],
@@ -390,7 +391,7 @@ fn many(
     Ok(all)
 }
 
-/// Names of things, each once.
+/// Parses names and drops duplicates.
 fn names<T: PartialEq>(
     key: &str,
     words: &[&str],

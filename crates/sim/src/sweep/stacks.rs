@@ -1,41 +1,40 @@
-//! All LRU caches of some numbers of sets and all numbers of ways at once, by stack distances.
+//! Simulates all LRU caches of some numbers of sets and all numbers of ways at once, with stack distances.
 //!
-//! Under LRU, a cache of `w` ways holds in each set the `w` lines used last. So one list of lines in the order of use, for
-//! each set, tells of every number of ways whether an access is a hit: if the line's place in the list is below it. Counting
-//! accesses by place is enough (Mattson and others, 1970).
+//! Under LRU, each set of a cache of `w` ways holds the `w` lines used last. So a list of lines in the order of use, one per
+//! set, decides for every number of ways whether an access hits: it does if the line's position in the list is below the
+//! number. Counting accesses by position is enough (Mattson and others, 1970).
 //!
-//! Several numbers of sets go through one loop, from the fewest sets to the most: a line that stands first in its list stands
-//! first in its list of more sets, too, since these lists are parts of that one. So the loop ends there, which is where most
-//! accesses end at once.
+//! One loop handles several numbers of sets, from the fewest to the most: a line that is first in its list is also first in
+//! its list with more sets, because that list is a subsequence. So the loop ends there, which for most accesses is at once.
 //!
-//! A flush leaves a hole, which caches of that many ways or more have as an empty place: the next line that comes from below
-//! fills it.
+//! A flush leaves a hole: an empty place in all caches with more ways than its position. The next line that is used from
+//! below it, or is new, fills it.
 
 use crate::machine::Counts;
 use crate::machine::feed::{Block, Step};
 use crate::seen::Seen;
 use crate::sets::NO_LINE;
 
-/// Caches with one number of sets.
+/// Caches with the same number of sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// How many sets, a power of two.
+    /// Number of sets, a power of two.
     pub(crate) sets: u64,
-    /// The largest number of ways of interest.
+    /// The largest number of ways to simulate.
     pub(crate) ways: usize,
 }
 
-/// Lists of all shapes, once for each core.
+/// Lists of all shapes, with separate lists per core.
 #[derive(Clone, Debug)]
 pub(crate) struct Stacks {
-    /// By ascending numbers of sets.
+    /// By ascending number of sets.
     shapes: Vec<Shape>,
     cores: Vec<Core>,
-    /// For each shape, uses that were found at each place; demands and prefetches.
+    /// For each shape, the number of uses at each position: demands and prefetches.
     places: Vec<Vec<[u64; 2]>>,
-    /// Uses that were first in the lists of this shape, and so of all after it.
+    /// Uses at position 0 in the lists of this shape, and so in those of all later shapes.
     firsts: Vec<[u64; 2]>,
-    /// Uses that were first in all lists that were asked for.
+    /// Uses of the line that was used last, which are at position 0 in all lists.
     again: u64,
     uses: [u64; 2],
     compulsory: u64,
@@ -43,15 +42,15 @@ pub(crate) struct Stacks {
 
 #[derive(Clone, Debug)]
 struct Core {
-    /// For each shape, its lists one after the other.
+    /// The lists of each shape, one after the other.
     lists: Vec<Box<[u64]>>,
     seen: Seen,
-    /// Whether there may be holes above lines.
+    /// Whether there may be holes before lines.
     has_holes: bool,
 }
 
 impl Stacks {
-    /// Empty lists of these shapes.
+    /// Creates empty lists for these shapes.
     pub(crate) fn new(mut shapes: Vec<Shape>, cores: usize) -> Stacks {
         shapes.sort_by_key(|shape| shape.sets);
         let lists = shapes.iter().map(|shape| vec![NO_LINE; shape.sets as usize * shape.ways].into());
@@ -67,7 +66,7 @@ impl Stacks {
         }
     }
 
-    /// Takes in a block.
+    /// Processes a block.
     pub(crate) fn take(&mut self, block: &Block) {
         block.each(|core, step| match step {
             Step::Use { line, is_prefetch, again } => {
@@ -100,7 +99,7 @@ impl Stacks {
                 is_known = true;
             }
             match core.has_holes.then(|| find(list, NO_LINE)).flatten() {
-                // What stood above the hole moves into it, and the line's own place becomes one.
+                // Lines before the hole move down into it, and the line's old place becomes a hole.
                 Some(hole) if place.is_none_or(|place| hole < place) => {
                     list.copy_within(..hole, 1);
                     if let Some(place) = place {
@@ -135,7 +134,7 @@ impl Stacks {
         }
     }
 
-    /// What a cache of this many sets and ways has counted. It must be one of those asked for.
+    /// Counts of a cache with this many sets and ways. It must be one of those requested.
     pub(crate) fn counts(&self, sets: u64, ways: usize) -> Counts {
         let Some(at) = self.shapes.iter().position(|shape| shape.sets == sets) else {
             return Counts::default();
@@ -155,7 +154,7 @@ impl Stacks {
     }
 }
 
-/// The place of the line. PERF: eight at once where lists are long; bench `sweep`.
+/// Position of a line. PERF: compares eight at once, for long lists; bench `sweep`.
 #[inline]
 fn find(list: &[u64], line: u64) -> Option<usize> {
     let mut base = 0;
@@ -168,7 +167,7 @@ fn find(list: &[u64], line: u64) -> Option<usize> {
     None
 }
 
-/// Moves what stands before `place` down by one. PERF: most places are near, and a call takes longer than the loop.
+/// Moves the entries before `place` down by one. PERF: most places are near, and a call takes longer than the loop.
 #[inline]
 fn to_front(list: &mut [u64], place: usize) {
     if place < 8 {

@@ -1,4 +1,4 @@
-//! Every cache of a sweep against the same cache in a machine of its own.
+//! Compares every cache of a sweep with the same cache in a machine of its own.
 
 use super::*;
 use crate::{CacheSpec, Usual};
@@ -19,7 +19,7 @@ fn accesses() -> impl Strategy<Value = Vec<Access>> {
     prop::collection::vec((1..3u64, kind, 0..6000u64, size), 1..400)
 }
 
-/// Batches of one thread each, as a reader gives them, an instruction for each fetch.
+/// Batches of one thread each, as a reader returns them, with an instruction for each fetch.
 fn batches(accesses: &[Access]) -> Vec<Batch> {
     let mut first_record = 0;
     let run = |run: &[Access]| {
@@ -46,7 +46,7 @@ fn batches(accesses: &[Access]) -> Vec<Batch> {
     accesses.chunk_by(|a, b| a.0 == b.0).map(run).collect()
 }
 
-/// What a machine says of the caches that a point stands for, one access after the other.
+/// Counts of the caches that a point stands for, simulated one access after the other.
 fn plain(space: &Space, point: &Point, batches: &[Batch]) -> Counts {
     let cores = space.usual.cores;
     let of_core = |role, name: &str, core: usize, parent: Option<&str>| CacheSpec {
@@ -163,7 +163,7 @@ fn a_trace_without_fetches_has_no_caches_for_instructions() {
     assert!(error.message().starts_with("tool `sweep` tries caches for instructions, which needs"));
 }
 
-/// What some cores did side by side: some records of each; a few are neither accesses nor instructions.
+/// Some records of several cores side by side; a few are neither accesses nor instructions.
 fn round(rng: &mut Rng, cores: u32) -> Vec<Batch> {
     let records = 1 + rng.below(40) as u32;
     let of_core = |core| {

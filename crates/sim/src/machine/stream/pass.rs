@@ -1,11 +1,11 @@
-//! One cache while requests pass it: what it finds, what it misses and asks the next one, and what it prefetches.
+//! Processes the requests to one cache: hits, misses and the requests that they cause, prefetches.
 
 use super::super::{Ledger, Miss, Purpose, Request};
 use super::{KNOWN, OWN, Rows, Want};
 use crate::prefetch::{MAX_WANTED, Prefetcher};
 use crate::sets::{Lines, Slot};
 
-/// One cache while requests pass it.
+/// One cache while it processes a list of requests.
 pub(in crate::machine) struct Pass<'a> {
     pub(in crate::machine) ledger: &'a mut Ledger,
     pub(in crate::machine) prefetcher: &'a mut Prefetcher,
@@ -17,7 +17,7 @@ pub(in crate::machine) struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Sends `wanted` through. What is asked of the next cache is added to `asks`, each for one use.
+    /// Processes `wanted`. Appends the requests to the next cache to `asks`, each for a single use.
     pub(in crate::machine) fn run<L: Lines>(&mut self, store: &mut L, wanted: &[Want], asks: &mut Vec<Want>) {
         match (&self.ledger.shadow, &self.prefetcher) {
             (None, Prefetcher::None) => self.run_plain::<L, false>(store, wanted, asks),
@@ -26,7 +26,7 @@ impl Pass<'_> {
         }
     }
 
-    /// As [`Pass::run`], where nothing has to be known of a request but its line; with `NEXT`, the next line is prefetched.
+    /// As [`Pass::run`], if only the line of a request matters. With `NEXT`, a miss prefetches the next line.
     ///
     /// PERF: misses are counted and reported after the loop, which leaves a single look-up of the line in it; bench `types`.
     fn run_plain<L: Lines, const NEXT: bool>(
@@ -58,7 +58,7 @@ impl Pass<'_> {
             } else {
                 self.bring(store, Want { line, row: (want.row & !KNOWN) | OWN, again: 0 }, asks);
             }
-            // `joins` has promised that the line is still there.
+            // `joins` guarantees that the line is still there.
             if again > 0
                 && let Some(slot) = store.touch(want.line)
             {
@@ -70,7 +70,7 @@ impl Pass<'_> {
         self.tell(&mut asks[start..]);
     }
 
-    /// Asks the next cache, and puts the line into its place.
+    /// Requests the line from the next cache, and fills it.
     #[inline(always)]
     fn bring<L: Lines>(&mut self, store: &mut L, want: Want, asks: &mut Vec<Want>) -> Slot {
         asks.push(want);
@@ -79,13 +79,13 @@ impl Pass<'_> {
         slot
     }
 
-    /// Counts misses, and marks those of lines that were asked for before.
+    /// Counts misses, and flags those of lines that were requested before.
     fn tell(&mut self, missed: &mut [Want]) {
         let ledger = &mut *self.ledger;
         let mut n_prefetches = 0;
         for want in &mut *missed {
             n_prefetches += u64::from(want.is_prefetch());
-            // What the cache before has asked for before has missed here before, too.
+            // If the cache before has requested it before, it has missed here before, too.
             if want.row & KNOWN == 0 {
                 let is_first = ledger.seen.add(want.line);
                 ledger.rest.compulsory += u64::from(is_first);
@@ -101,7 +101,7 @@ impl Pass<'_> {
         }
     }
 
-    /// As [`Pass::run`], whatever is to be known of a request.
+    /// As [`Pass::run`], for any cache.
     fn run_asking<L: Lines>(&mut self, store: &mut L, wanted: &[Want], asks: &mut Vec<Want>) {
         let has_shadow = self.ledger.shadow.is_some();
         let mut hits = [0, 0];
@@ -151,7 +151,7 @@ impl Pass<'_> {
             self.fetch(store, own, shadow_hit, request, asks);
         }
         if again > 0 {
-            // `joins` has promised that the line is still there.
+            // `joins` guarantees that the line is still there.
             self.ledger.shade(want.line);
             if let Some(slot) = store.touch(want.line) {
                 store.again(slot, again - 1);
@@ -159,7 +159,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Counts a miss, asks the next cache, and puts the line into its place.
+    /// Counts a miss, requests the line from the next cache, and fills it.
     fn fetch<L: Lines>(
         &mut self,
         store: &mut L,
