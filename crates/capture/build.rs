@@ -1,4 +1,4 @@
-//! Says which sources the runtime is built from that this program goes with.
+//! Passes the id of the runtime sources that belong to this program to the compiler.
 
 #[path = "../cells/build_id.rs"]
 mod build_id;

@@ -1,30 +1,30 @@
-//! The program as a child of the recorder: while it runs, signals that the recorder gets are the program's.
+//! The recorded program as a child process. While it runs, the recorder forwards its own signals to it.
 
 use quipu_model::{Error, ErrorKind, Result};
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// Signals that the recorder passes on to the program when it receives them.
+/// Signals that the recorder forwards to the program.
 const PASSED_ON: [libc::c_int; 6] =
     [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
 
-/// Whom signals are passed on to; 0 for no process.
+/// Process id of the program that gets signals; 0 for none.
 static CHILD: AtomicI32 = AtomicI32::new(0);
 
 /// The running program.
 #[derive(Debug)]
 pub(crate) struct Child {
     process: std::process::Child,
-    /// What was done about signals before.
+    /// Signal dispositions before the program was started.
     before: Before,
 }
 
-/// What was done about signals; comes back when this is dropped.
+/// Saved signal dispositions, which are restored on drop.
 #[derive(Debug)]
 struct Before(Vec<(libc::c_int, libc::sigaction)>);
 
 impl Child {
-    /// Starts a command with the recorder's own streams. From then on signals are passed on to it.
+    /// Starts a command with the recorder's own streams, and forwards signals to it from then on.
     ///
     /// # Errors
     /// `Io` if it cannot be started.
@@ -38,23 +38,23 @@ impl Child {
         Ok(Child { process: child, before: Before(before.into()) })
     }
 
-    /// Its process.
+    /// Process id of the program.
     pub(crate) fn pid(&self) -> u32 {
         self.process.id()
     }
 
-    /// How it ended, if it has.
+    /// Exit status of the program, if it has ended.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.process.try_wait().ok().flatten()
     }
 
-    /// Waits for its end.
+    /// Waits for the program to end.
     ///
     /// # Errors
-    /// `Io` if the system does not know it.
+    /// `Io` if the system reports no such child.
     pub(crate) fn wait(&mut self) -> Result<ExitStatus> {
         let status = self.process.wait();
-        // Another may have its number soon; from here on a signal is the recorder's again.
+        // The process id may be reused soon, so the recorder handles signals itself again from here on.
         CHILD.store(0, Ordering::Relaxed);
         self.before.0.drain(..).for_each(|(signal, before)| put_back(signal, &before));
         status.map_err(|cause| Error::new(ErrorKind::Io, "cannot wait for the program").because(cause))
@@ -68,18 +68,18 @@ impl Drop for Before {
 }
 
 fn put_back(signal: libc::c_int, before: &libc::sigaction) {
-    // SAFETY: It is what the system gave.
+    // SAFETY: `before` is a disposition that the system returned.
     #[allow(unsafe_code)]
     unsafe {
         libc::sigaction(signal, before, std::ptr::null_mut());
     }
 }
 
-/// Passes a signal on from now on; returns what was done about it before.
+/// Forwards a signal from now on; returns its disposition before.
 fn pass_on(signal: libc::c_int) -> libc::sigaction {
     let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_signal;
-    // SAFETY: The structure may be zero but for what is set; the handler has the signature that its flags say, and does
-    // only what a handler may.
+    // SAFETY: All other fields of the structure may be zero; the handler has the signature that the flags require, and calls
+    // only async-signal-safe functions.
     #[allow(unsafe_code)]
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
@@ -93,10 +93,10 @@ fn pass_on(signal: libc::c_int) -> libc::sigaction {
 
 extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     let child = CHILD.load(Ordering::Relaxed);
-    // SAFETY: The system gives a valid description; sending a signal is allowed in a handler.
+    // SAFETY: The system passes a valid `siginfo_t`; `kill` is async-signal-safe.
     #[allow(unsafe_code)]
     unsafe {
-        // What a terminal sends, it sends to the program as well.
+        // Signals from a terminal go to its whole process group, so the program gets them anyway.
         if child > 0 && (*info).si_code <= 0 {
             libc::kill(child, signal);
         }

@@ -1,4 +1,4 @@
-//! Programs that send workload events themselves: they run with back ends that take the events as they come.
+//! Programs that send workload events themselves: they run with back ends that process the events as they arrive.
 
 use crate::child::Child;
 use quipu_model::{Error, ErrorKind, Given, Result};
@@ -13,26 +13,26 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
-/// A front end of Prism under `quipu run`, for its help.
+/// Example of a front end of Prism under `quipu run`, for the help text.
 pub const EXAMPLE: &str = "  quipu run --backend stgen -o traces.dir --delivery prism -- \\
       valgrind --tool=sigrind --ipc-dir={} ./program
 ";
 
-/// What stands for Prism's folder in the arguments of a front end.
+/// Placeholder for Prism's folder in the arguments of a front end.
 const FOLDER: &str = "{}";
 
-/// Where events come from, and where what is made of them goes.
+/// Source of events, and destination of the results.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
     /// The options of `run`.
     pub given: &'a Given,
     /// How events are delivered.
     pub delivery: &'a Delivery,
-    /// The folder that is written; without a name, tools print.
+    /// The folder to write; if empty, tools print.
     pub output: &'a Path,
-    /// Whether a folder of that name may be replaced.
+    /// Whether an existing folder of that name may be replaced.
     pub replace: bool,
-    /// Whether standard output is for the answer alone: what the program prints goes to standard error.
+    /// Whether standard output is reserved for results: the program's output goes to standard error.
     pub is_out_taken: bool,
 }
 
@@ -42,7 +42,7 @@ impl Job<'_> {
     }
 }
 
-/// An argument with the folder where `{}` stands.
+/// An argument with each `{}` replaced by the folder.
 fn filled(argument: &OsStr, folder: &Path) -> OsString {
     let (bytes, wanted) = (argument.as_bytes(), FOLDER.as_bytes());
     let (mut filled, mut at) = (Vec::new(), 0);
@@ -58,11 +58,11 @@ fn filled(argument: &OsStr, folder: &Path) -> OsString {
     OsString::from_vec(filled)
 }
 
-/// Runs a program whose events go through back ends; says how it ended. Of a front end of Prism, `{}` in the arguments is the
-/// folder of delivery.
+/// Runs a program and passes its events to back ends; also returns its exit status. For a front end of Prism, `{}` in the
+/// arguments is replaced by the folder of delivery.
 ///
 /// # Errors
-/// What back ends and the system say; then nothing is written.
+/// Errors of back ends and the system; nothing is written in that case.
 pub fn run(command: &[OsString], job: Job<'_>) -> Result<(Done, ExitStatus)> {
     let [program, arguments @ ..] = command else { return Err(Error::usage("no program is named")) };
     let live = job.begin()?;
@@ -84,18 +84,19 @@ pub fn run(command: &[OsString], job: Job<'_>) -> Result<(Done, ExitStatus)> {
         if status.is_none() {
             status = child.ended();
         }
-        // Its children may still send events.
+        // Children of the program may still send events.
         if status.is_some() { Wish::Drain } else { Wish::Wait }
     });
     let status = child.wait()?;
     Ok((done?, status))
 }
 
-/// Takes the events of front ends that others run, from the first that comes to the end of the last, or until that is
-/// cancelled. `ready` gets the environment variable of front ends and the path that it has to name, or Prism's folder alone.
+/// Processes the events of front ends that are started separately, from the first that arrives until the last one ends or
+/// this is cancelled. Calls `ready` with the environment variable of front ends and the path to set it to, or with Prism's
+/// folder only.
 ///
 /// # Errors
-/// What back ends and the system say; then nothing is written.
+/// Errors of back ends and the system; nothing is written in that case.
 pub fn listen(
     job: Job<'_>,
     ready: impl FnOnce(Option<&str>, &Path),

@@ -1,20 +1,20 @@
-//! Recording programs: what they execute and access, written as a trace while they run.
+//! Records programs: their instructions and memory accesses, written to a trace while they run.
 //!
-//! A front end is a folder that knows one way to watch a program; [`record`] has what they share: the [`record::Job`],
-//! the [`record::Summary`]. An emulated program never writes files: it fills memory that it shares with the recorder
-//! (`quipu-ring`), so that nothing is lost that had come so far when it is killed, and compressing takes none of its time.
+//! Each front end is a folder that implements one way to record; [`record`] contains the types that they share: the
+//! [`record::Job`] and the [`record::Summary`]. An emulated program never writes files: it fills memory that it shares with
+//! the recorder (`quipu-ring`). So nothing written before it is killed is lost, and compression takes none of its time.
 //!
 //! | file | what |
 //! |---|---|
 //! | [`qemu`] | every instruction of an unmodified program, under an emulator |
-//! | [`dynamorio`] | DynamoRIO's tracer and converter, where they are installed |
-//! | [`tsan`] | what programs leave that were compiled with instrumentation; compilers for them |
+//! | [`dynamorio`] | DynamoRIO's tracer and converter, if they are installed |
+//! | [`tsan`] | recordings of programs compiled with instrumentation; compilers for them |
 //! | [`lackey`] | instructions and accesses of one thread, by Valgrind |
-//! | [`program`] | which file a command line means, and for which machine it is |
-//! | [`limits`] | how much is recorded |
-//! | [`signals`] | what asks the recorder itself to end |
-//! | `child` | the program as a child: its signals, its end |
-//! | `library` | where the libraries are that traced processes load |
+//! | [`program`] | the file that a command line runs, and its architecture |
+//! | [`limits`] | the part of the execution to record |
+//! | [`signals`] | signals that ask the recorder itself to end |
+//! | `child` | the program as a child process: signals, exit status |
+//! | `library` | search for the libraries loaded into traced processes |
 
 mod child;
 pub mod dynamorio;

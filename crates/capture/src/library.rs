@@ -1,19 +1,19 @@
-//! Where the libraries are that are loaded into traced processes.
+//! Finds the libraries that are loaded into traced processes.
 
 use quipu_model::{Error, Result};
 use std::path::{Path, PathBuf};
 
-/// Names a folder to look in before all others.
+/// Environment variable with a folder to search first.
 const VARIABLE: &str = "QUIPU_LIB";
 
-/// The library of this file name, which package `package` makes.
+/// Finds the library with this file name, which is built by the package `package`.
 ///
 /// # Errors
-/// `Missing` if it is nowhere, with advice.
+/// `Missing` if it is not found, with a hint.
 pub(crate) fn find(name: &str, package: &str) -> Result<PathBuf> {
     let program = std::env::current_exe().ok().and_then(|path| path.parent().map(Path::to_owned));
     let named = std::env::var_os(VARIABLE).map(PathBuf::from);
-    // Beside the program; where Cargo puts what others depend on, seen from there and from its tests; installed.
+    // Next to the program; where Cargo puts dependencies, relative to the program and to its tests; where it is installed.
     let beside = program.iter().flat_map(|folder| {
         [folder.clone(), folder.join("deps"), folder.join(".."), folder.join("../lib/quipu")]
     });

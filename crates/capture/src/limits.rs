@@ -1,45 +1,45 @@
-//! How much is recorded: where it begins, windows, and when it is enough.
+//! The part of the execution to record: its start, windows, and limits.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What a user asked for. Instructions are counted over all threads, in the order in which they are read; for a program
-/// of one thread that is exact.
+/// Limits set by the user. Instructions are counted over all threads, in the order in which the recorder reads them; for a
+/// program with one thread this is exact.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of all files after which recording stops.
+    /// Stop recording when all files together have this many bytes.
     pub most_bytes: Option<u64>,
-    /// Instructions after which recording stops.
+    /// Stop recording after this many instructions.
     pub most_instrs: Option<u64>,
-    /// Instructions before recording begins.
+    /// Skip this many instructions first.
     pub start_after: Option<u64>,
-    /// The function of the program with whose first execution counting begins.
+    /// Start counting at the first execution of this function of the program.
     pub start_at: Option<String>,
     /// `(n, period)`: record the first `n` of every `period` instructions.
     pub windows: Option<(u64, u64)>,
 }
 
-/// What of a stretch of instructions is recorded.
+/// Which part of a run of instructions to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// All of it, in this window.
+    /// All of it, in the window with this number.
     All(u64),
     Nothing,
-    /// Each has to be asked for.
+    /// Some; ask [`Gate::window_of`] for each instruction.
     Some,
 }
 
-/// The limits at work, shared by all threads.
+/// Tracks the limits for all threads.
 #[derive(Debug)]
 pub(crate) struct Gate {
     limits: Limits,
-    /// Nothing has to be counted.
+    /// Whether there are no limits, so that nothing has to be counted.
     pub(crate) is_open: bool,
-    /// Address of the function with which counting begins, once it is known; 0 before.
+    /// Address of the function at which counting starts; 0 until it is known.
     start_pc: AtomicU64,
     has_begun: AtomicBool,
     n_seen: AtomicU64,
     n_taken: AtomicU64,
-    /// Bytes of all files.
+    /// Bytes of all files so far.
     n_bytes: std::sync::Arc<AtomicU64>,
     is_over: AtomicBool,
 }
@@ -59,34 +59,34 @@ impl Gate {
         }
     }
 
-    /// Where bytes of files are counted.
+    /// Counter of the bytes in all files.
     pub(crate) fn bytes(&self) -> std::sync::Arc<AtomicU64> {
         self.n_bytes.clone()
     }
 
-    /// True if windows are recorded.
+    /// Whether windows are recorded.
     pub(crate) fn has_windows(&self) -> bool {
         self.limits.windows.is_some()
     }
 
-    /// Tells where the function lies with which counting begins.
+    /// Sets the address of the function at which counting starts.
     pub(crate) fn start_at(&self, pc: u64) {
         self.start_pc.store(pc, Ordering::Relaxed);
     }
 
-    /// True if recording is to stop.
+    /// Whether recording has to stop.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Looks whether the files have become too large.
+    /// Stops recording if the files have become too large.
     pub(crate) fn weigh(&self) {
         if self.limits.most_bytes.is_some_and(|most| self.n_bytes.load(Ordering::Relaxed) >= most) {
             self.is_over.store(true, Ordering::Relaxed);
         }
     }
 
-    /// True once the function with which counting begins was executed.
+    /// Whether counting has started.
     pub(crate) fn has_begun(&self) -> bool {
         self.has_begun.load(Ordering::Relaxed)
     }
@@ -99,7 +99,7 @@ impl Gate {
         Some(at)
     }
 
-    /// Counts `n` instructions; gives the number of the first, and whether they are wanted.
+    /// Counts `n` instructions; returns the number of the first, and which of them to record.
     pub(crate) fn pass(&self, n: u64) -> (u64, Wanted) {
         let first = self.n_seen.fetch_add(n, Ordering::Relaxed);
         let after = self.limits.start_after.unwrap_or(0);
@@ -135,8 +135,8 @@ impl Gate {
         (first, wanted)
     }
 
-    /// The window of one instruction, whose number [`Gate::pass`] gave with [`Wanted::Some`]; `None` if it is
-    /// not wanted.
+    /// The window of one instruction, numbered from what [`Gate::pass`] returned with [`Wanted::Some`]; `None` if it is not
+    /// recorded.
     pub(crate) fn window_of(&self, number: u64) -> Option<u64> {
         let at = number.checked_sub(self.limits.start_after.unwrap_or(0))?;
         let window = match self.limits.windows {
@@ -161,7 +161,7 @@ impl Gate {
 mod tests {
     use super::*;
 
-    /// The numbers of instructions that are wanted, of blocks of these lengths.
+    /// Number and window of each recorded instruction, for blocks of these lengths.
     fn wanted(limits: Limits, blocks: &[u64]) -> Vec<(u64, u64)> {
         let gate = Gate::new(&limits);
         let mut all = Vec::new();

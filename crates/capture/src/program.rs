@@ -1,4 +1,4 @@
-//! The program that is to be recorded: where it is, for which machine, and what has to be started for it.
+//! The program to record: its file, its architecture, and the command that starts it.
 
 use quipu_model::fresh::cannot;
 use quipu_model::{Error, Result};
@@ -9,12 +9,12 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Scripts whose interpreters are scripts are followed so deep, as the kernel does.
+/// Depth to which interpreters that are scripts themselves are followed, as in the kernel.
 const MAX_SCRIPTS: usize = 4;
-/// Longest first line of a script that is looked at.
+/// Longest first line of a script that is parsed.
 const LINE_BYTES: usize = 4096;
 
-/// An instruction set that programs are recorded for.
+/// An instruction set for which programs can be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Machine {
     /// 64-bit x86.
@@ -30,11 +30,11 @@ pub enum Machine {
 }
 
 impl Machine {
-    /// All of them.
+    /// All machines.
     pub const ALL: [Machine; 5] =
         [Machine::X86_64, Machine::I386, Machine::Aarch64, Machine::Riscv64, Machine::Arm];
 
-    /// The name that QEMU has for it, such as `x86_64`.
+    /// QEMU's name for it, such as `x86_64`.
     pub fn qemu_name(self) -> &'static str {
         match self {
             Machine::X86_64 => "x86_64",
@@ -45,7 +45,7 @@ impl Machine {
         }
     }
 
-    /// The decoder for its instructions, if there is one.
+    /// Architecture of the instruction decoder, if there is a decoder.
     pub fn arch(self) -> Option<quipu_isa::Arch> {
         match self {
             Machine::X86_64 => Some(quipu_isa::Arch::X86_64),
@@ -55,12 +55,12 @@ impl Machine {
         }
     }
 
-    /// True if the system that this runs on is one.
+    /// Whether it is the machine that this runs on.
     pub fn is_native(self) -> bool {
         self.qemu_name() == std::env::consts::ARCH
     }
 
-    /// Where Debian puts the libraries of programs for it, if that is not where those of the system are.
+    /// Debian's folder for the libraries of foreign programs; `None` for native ones.
     fn prefix(self) -> Option<&'static Path> {
         let path = match self {
             _ if self.is_native() => return None,
@@ -74,25 +74,24 @@ impl Machine {
     }
 }
 
-/// A program as it is started.
+/// A program and the command that starts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// The file that is executed: of a script, its interpreter.
+    /// The executed file; for a script, its interpreter.
     pub path: PathBuf,
-    /// All arguments, the first being the name by which the program is called.
+    /// All arguments; the first is the name under which the program is called.
     pub args: Vec<OsString>,
-    /// What it is made for.
+    /// Machine of the executed file.
     pub machine: Machine,
-    /// The last part of the name that was asked for.
+    /// Last component of the requested name.
     pub name: String,
 }
 
 impl Program {
-    /// Finds what is to be started for a command line.
+    /// Finds the file to start for a command line.
     ///
     /// # Errors
-    /// `Missing` if there is no such program, `Unsupported` if it is nothing that can be recorded, `Io` if it cannot be
-    /// read.
+    /// `Missing` if there is no such program, `Unsupported` if it cannot be recorded, `Io` if it cannot be read.
     pub fn find(command: &[OsString]) -> Result<Program> {
         let (name, rest) =
             command.split_first().ok_or_else(|| Error::usage("there is no program to record"))?;
@@ -112,7 +111,7 @@ impl Program {
                 )
                 .in_file(path.display().to_string()));
             };
-            // As the kernel does it: the interpreter, its argument, the script, and what was given to the script.
+            // As in the kernel: the interpreter, its argument, the script, and the script's arguments.
             let script = std::mem::replace(&mut path, PathBuf::from(&interpreter));
             let mut all = vec![interpreter];
             all.extend(argument);
@@ -124,13 +123,13 @@ impl Program {
             .in_file(path.display().to_string()))
     }
 
-    /// Where its libraries are looked for, if not where the system's are.
+    /// Folder that is searched for its libraries instead of the system's; `None` for native programs.
     pub(crate) fn prefix(&self) -> Option<&'static Path> {
         self.machine.prefix()
     }
 }
 
-/// The file that a name stands for, as a shell finds it.
+/// Resolves a name to a file like a shell.
 fn look_up(name: &OsStr) -> Result<PathBuf> {
     let shown = || name.to_string_lossy().into_owned();
     if name.as_bytes().contains(&b'/') {
@@ -159,7 +158,7 @@ fn head(path: &Path) -> Result<Vec<u8>> {
     Ok(head)
 }
 
-/// The machine of an executable file; nothing if it is none.
+/// The machine of an executable file; `None` if it is not an ELF file.
 fn machine(head: &[u8]) -> Option<Result<Machine>> {
     if !head.starts_with(b"\x7fELF") {
         return None;
@@ -179,7 +178,7 @@ fn machine(head: &[u8]) -> Option<Result<Machine>> {
     })
 }
 
-/// What a script's first line names: the interpreter, and the rest of the line as one argument.
+/// Parses a script's first line: the interpreter, and the rest of the line as a single argument.
 fn interpreter(head: &[u8]) -> Option<(OsString, Option<OsString>)> {
     let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let line = line.trim_ascii();

@@ -1,4 +1,4 @@
-//! What to record, and what came of it: the same for every front end.
+//! Recording jobs and their summaries, shared by all front ends.
 
 use crate::limits::Limits;
 use crate::program::Machine;
@@ -11,58 +11,58 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-/// What to record.
+/// A recording job.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// The folder to write; `None` for a name of DynamoRIO's kind in the present one.
+    /// The folder to write; `None` for a name in DynamoRIO's style in the working directory.
     pub output: Option<PathBuf>,
-    /// Whether to write over something.
+    /// Whether to overwrite existing files.
     pub replace: Replace,
-    /// How much to record.
+    /// The part of the execution to record.
     pub limits: Limits,
-    /// Whether children of `fork` are recorded, each into a folder of its own.
+    /// Whether children created by `fork` are recorded, each into a folder of its own.
     pub follows_forks: bool,
-    /// Container and level.
+    /// Container and compression level.
     pub pack: PackOptions,
 }
 
-/// What came of it.
+/// Result of a recording.
 #[derive(Debug)]
 pub struct Summary {
     /// The folder that was written.
     pub path: PathBuf,
-    /// Process by process, that of the program first.
+    /// One summary per process, that of the program first.
     pub processes: Vec<ProcessSummary>,
-    /// What is to be said of the trace.
+    /// Findings about the trace.
     pub findings: Vec<Finding>,
-    /// Threads that were not recorded because there were too many at a time.
+    /// Threads that were not recorded because too many ran at the same time.
     pub n_refused: u64,
-    /// A limit ended the recording before the program ended.
+    /// Whether a limit ended the recording before the program ended.
     pub is_limited: bool,
-    /// How the program ended.
+    /// Exit status of the program.
     pub status: ExitStatus,
-    /// What the program is made for.
+    /// Architecture of the program.
     pub machine: Machine,
 }
 
-/// A way to record.
+/// A front end: one way to record programs.
 #[derive(Debug)]
 pub struct FrontEnd {
-    /// Its name, as users say it.
+    /// Name that users select it by.
     pub name: &'static str,
-    /// What its traces hold.
+    /// Contents of its traces.
     pub gives: &'static str,
-    /// Whether it can be used here; the error's advice is what to install.
+    /// Checks whether it can be used here; the hint of the error says what to install.
     pub usable: fn() -> Result<()>,
-    /// Records.
+    /// Records a program.
     pub record: fn(&Job) -> Result<Summary>,
-    /// The options that record children as well.
+    /// The options that also record children.
     pub for_children: &'static str,
 }
 
-/// The ways to record, the best first.
+/// All front ends, the best first.
 pub const FRONT_ENDS: &[FrontEnd] = &[
     FrontEnd {
         name: "qemu",
@@ -94,8 +94,8 @@ pub const FRONT_ENDS: &[FrontEnd] = &[
     },
 ];
 
-/// The front end of this name; for `auto` that of programs which were compiled for one, else the first that can be used here,
-/// or else the first.
+/// The front end of this name. `auto` selects `tsan` for programs that were compiled for it, otherwise the first front end
+/// that can be used here, or the first one if none can.
 ///
 /// # Errors
 /// `Usage` if there is none of this name.
@@ -104,7 +104,7 @@ pub fn front_end(name: &str, command: &[OsString]) -> Result<&'static FrontEnd> 
         return front_end("tsan", command);
     }
     if name == "auto" {
-        // Any program can be recorded by the others.
+        // The others can record any program.
         let others = FRONT_ENDS.iter().filter(|front_end| front_end.name != "tsan");
         let usable = others.clone().find(|front_end| (front_end.usable)().is_ok());
         return usable.or(FRONT_ENDS.first()).ok_or_else(|| Error::missing("there is no way to record"));

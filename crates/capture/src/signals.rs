@@ -1,19 +1,20 @@
-//! Signals that ask this process to end, so that it can clean up before it does.
+//! Handles signals that ask this process to end, so that it can clean up before it does.
 //!
-//! What a shell was told to ignore stays ignored: SIGHUP under `nohup`, SIGINT of a job in the background.
+//! Signals that the process ignored at its start stay ignored: SIGHUP under `nohup`, SIGINT of a background job.
 
 use std::io::{self, Read};
 use std::os::fd::IntoRawFd;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// What asks a process to end.
+/// Signals that ask a process to end.
 const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
-/// Where the handler writes the number of the signal; -1 before that is known.
+/// Descriptor to which the handler writes the number of the signal; -1 before it is set.
 static PIPE: AtomicI32 = AtomicI32::new(-1);
 
-/// Runs `work` in a thread of its own for each signal that asks the process to end, with the number of the signal, until
-/// [`end_by`] ends it. A limit on the size of files makes writing fail instead of ending the process. To be called once.
+/// Runs `work` in its own thread for each signal that asks the process to end, with the number of the signal, until the
+/// process ends with [`end_by`]. Exceeding the limit on file sizes makes writes fail instead of ending the process. Call
+/// this once.
 ///
 /// # Errors
 /// If the system has no descriptors or threads left.
@@ -26,14 +27,14 @@ pub fn on_ending(work: impl Fn(i32) + Send + 'static) -> io::Result<()> {
             work(signal[0].into());
         }
     })?;
-    // What is written beyond a limit on the size of files is an error of that write, not the end. Programs that are started find
-    // the signal as it usually is, since a handler does not outlive that.
+    // Exceeding the limit on file sizes makes the write fail instead of ending the process. Started programs get the default
+    // action of this signal, because handlers do not survive `exec`.
     let ignored = [(libc::SIGXFSZ, ignore as extern "C" fn(libc::c_int))];
     for (signal, handler) in
         ENDING.map(|signal| (signal, on_signal as extern "C" fn(libc::c_int))).into_iter().chain(ignored)
     {
-        // SAFETY: The structures may be zero but for what is set; the handler has the signature that its flags say, and
-        // does only what a handler may.
+        // SAFETY: All other fields of the structures may be zero; the handler has the signature that its flags require, and
+        // calls only async-signal-safe functions.
         #[allow(unsafe_code)]
         unsafe {
             let mut before: libc::sigaction = std::mem::zeroed();
@@ -50,9 +51,9 @@ pub fn on_ending(work: impl Fn(i32) + Send + 'static) -> io::Result<()> {
     Ok(())
 }
 
-/// Ends the process by this signal, so that its parent sees what ended it.
+/// Ends the process with this signal, so that its parent sees which signal ended it.
 pub fn end_by(signal: i32) -> ! {
-    // SAFETY: The structure may be zero; both calls are made with numbers alone.
+    // SAFETY: The structure may be zero; all other arguments are plain numbers.
     #[allow(unsafe_code)]
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
@@ -60,7 +61,7 @@ pub fn end_by(signal: i32) -> ! {
         libc::sigaction(signal, &action, std::ptr::null_mut());
         libc::kill(libc::getpid(), signal);
     }
-    // Only a blocked signal does not end the process at once.
+    // Reached only if the signal is blocked.
     std::process::exit(128 + signal)
 }
 
@@ -69,8 +70,8 @@ extern "C" fn ignore(_: libc::c_int) {}
 
 extern "C" fn on_signal(signal: libc::c_int) {
     let byte = signal as u8; // Signals are small numbers.
-    // SAFETY: Writing to a descriptor is allowed in a handler; the byte lives on its stack. `errno` is put back, since the
-    // thread may be about to read it.
+    // SAFETY: `write` is async-signal-safe, and the byte lives on the handler's stack. `errno` is restored, because the
+    // interrupted thread may be about to read it.
     #[allow(unsafe_code)]
     unsafe {
         let errno = errno_place();
@@ -80,10 +81,10 @@ extern "C" fn on_signal(signal: libc::c_int) {
     }
 }
 
-/// Where this thread's `errno` is.
+/// Address of this thread's `errno`.
 #[allow(unsafe_code)]
 unsafe fn errno_place() -> *mut libc::c_int {
-    // SAFETY: It only answers.
+    // SAFETY: The function only returns an address.
     unsafe {
         #[cfg(target_os = "linux")]
         return libc::__errno_location();

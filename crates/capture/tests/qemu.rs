@@ -1,7 +1,7 @@
-//! Programs recorded under the emulator: compiled here, with numbers that are known from their source.
+//! Records compiled programs under the emulator and compares counts that are known from their sources.
 //!
-//! Without `qemu-x86_64` or a compiler there is nothing to test with; then the tests say so and pass. `QUIPU_RECORD=full` lets
-//! eight threads make ten million accesses each, and kills fifty programs.
+//! Without `qemu-x86_64` or a compiler, the tests print a note and pass. With `QUIPU_RECORD=full`, eight threads make ten
+//! million accesses each, and fifty programs are killed.
 
 // The helpers of a test may panic as the test may.
 #![allow(clippy::unwrap_used)]
@@ -25,7 +25,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// All that was promised is to be tried, however long it takes.
+/// Whether to run the full-size tests, regardless of their duration.
 fn is_full() -> bool {
     std::env::var("QUIPU_RECORD").is_ok_and(|how| how == "full")
 }
@@ -39,7 +39,7 @@ fn has(program: &str) -> bool {
     is_there
 }
 
-/// A program compiled into a folder of its own; `None` if that cannot be, or it cannot be run.
+/// Compiles a program into a temporary folder; `None` if the compiler or the emulator is missing.
 fn built(compiler: &str, emulator: &str, source: &str, flags: &[&str]) -> Option<(TempDir, PathBuf)> {
     if !has(compiler) || !has(emulator) {
         return None;
@@ -84,7 +84,7 @@ fn entries(path: &Path) -> Vec<Vec<Entry>> {
     all
 }
 
-/// Calls with the number of each file and a part of its entries, in order.
+/// Calls `body` with the number of each file and parts of its entries, in order.
 fn each_part(path: &Path, mut body: impl FnMut(usize, &[Entry])) {
     let source = Source::open(path).unwrap();
     let trace = DRMEMTRACE.open(&source, &OpenOptions::default()).unwrap();
@@ -97,7 +97,7 @@ fn each_part(path: &Path, mut body: impl FnMut(usize, &[Entry])) {
     }
 }
 
-/// Everything that `check` finds wrong.
+/// All errors that `check` finds.
 fn wrong(path: &Path) -> Vec<String> {
     let trace = DRMEMTRACE.open(&Source::open(path).unwrap(), &OpenOptions::default()).unwrap();
     let report: CheckReport = report_of(&CHECK, &Given::default(), &*trace);
@@ -205,7 +205,7 @@ fn no_instruction_is_lost_behind_an_access_that_the_emulator_does_not_report() {
                 sizes
             })
         };
-        // As the listing says at each.
+        // As the listing states at each instruction.
         assert_eq!(sizes(Type::READ), BTreeMap::from([(8, 4000), (16, 1000), (32, 1000)]));
         assert_eq!(sizes(Type::WRITE), BTreeMap::from([(4, 1000), (8, 2000), (32, 1000)]));
         assert_eq!(wrong(&summary.path), [] as [&str; 0]);
@@ -238,7 +238,7 @@ fn every_thread_writes_what_the_program_says() {
 #[test]
 fn no_access_of_eight_threads_is_lost_or_torn() {
     const THREADS: usize = 8;
-    // Of each of 64 elements: ten million writes of each thread, or as many as tests have time for.
+    // Writes to each of 64 elements: ten million per thread, or fewer in the normal test run.
     let n_rounds = if is_full() { 156_250 } else { 1000 };
     let counts = [format!("-DTHREADS={THREADS}"), format!("-DROUNDS={n_rounds}")];
     let flags = ["-O1", "-pthread", counts[0].as_str(), counts[1].as_str()];
@@ -365,7 +365,7 @@ fn programs_of_the_system_are_recorded() {
         if !has(command[0]) {
             continue;
         }
-        // Starting Python takes more than a hundred million.
+        // Starting Python takes more than a hundred million instructions.
         let limits = Limits { most_instrs: Some(5_000_000), ..Limits::default() };
         let summary = record(&Job { limits, ..job(&folder, &command[1..], Path::new(command[0])) });
         assert_eq!(summary.status.code(), Some(0));
@@ -380,7 +380,7 @@ fn programs_of_other_architectures_are_as_their_listings() {
     if !has("ld.lld") {
         return;
     }
-    // Instructions, reads and writes, as the sources say.
+    // Instructions, reads and writes, as the sources state.
     for (target, emulator, source, instrs, reads, writes) in [
         ("aarch64-linux-gnu", "qemu-aarch64", "counted.aarch64.s", 5010, 1002, 1000),
         ("riscv64-linux-gnu", "qemu-riscv64", "counted.riscv64.s", 5008, 1000, 1000),
@@ -456,7 +456,8 @@ fn recording_begins_at_a_function_of_a_library() {
     assert_eq!(whole[0].addr.get(), u64::from_str_radix(at.trim(), 16).unwrap());
     assert_eq!(whole.iter().filter(|instr| instr.addr == whole[0].addr).count(), 2);
 
-    // All limits at once: each counts from where the one before begins. What is after a branch belongs to its window.
+    // All limits at once: each counts from the start of the one before. The instruction after a branch belongs to its
+    // window.
     let limits = Limits { start_after: Some(10), windows: Some((3, 10)), most_instrs: Some(80), ..limits };
     let part = record(&Job { limits, ..job(&other, &[said.to_str().unwrap()], &program) });
     let (mut expected, mut n_counted, mut is_behind_branch) = (Vec::new(), 0, false);

@@ -1,5 +1,5 @@
-//! Accesses per second of machines, on batches that resemble those of a real program: fetches along loops with jumps, and
-//! data on a stack, in hot objects, and occasionally along a large array.
+//! Accesses per second of machines. Batches resemble those of a real program: fetches along loops with jumps, and data on a
+//! stack, in hot objects, and occasionally along a large array.
 //!
 //! `cargo bench -p quipu-sim`
 

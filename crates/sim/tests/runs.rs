@@ -1,5 +1,4 @@
-//! How a simulation treats the records of a trace: which of them count, where statistics are reset, and which thread they
-//! belong to.
+//! How a simulation treats the records of a trace: which count, where statistics are reset, to which thread they belong.
 
 use quipu_engine::{RunOptions, Watch, plan, run};
 use quipu_model::pass::Detail;

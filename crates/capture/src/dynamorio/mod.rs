@@ -1,7 +1,7 @@
-//! Recording with an installed DynamoRIO: its tracer writes raw files, its converter makes traces of them.
+//! Records with an installed DynamoRIO: its tracer writes raw files, its converter turns them into traces.
 //!
-//! Both are run as they are; what is done here is to find them, to say our limits in their words, and to make one result
-//! of it.
+//! Both run unmodified. This module finds them, translates our limits into their options, and combines their output into one
+//! result.
 
 use crate::child::Child;
 use crate::limits::Limits;
@@ -17,17 +17,17 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Names the folder of an installation, or of a build.
+/// Environment variable with the folder of an installation or a build.
 const HOME: &str = "DYNAMORIO_HOME";
 
-/// The launcher and the converter.
+/// Paths of the launcher and the converter.
 struct Tools {
     drrun: PathBuf,
     converter: PathBuf,
 }
 
 impl Tools {
-    /// Those of `home` if it is named, else those that lie where a launcher in `PATH` leads.
+    /// Finds them in `home` if it is set, otherwise near the launcher in `PATH`.
     fn find() -> Result<Tools> {
         let missing = |what: &str| {
             Error::missing(format!("there is no {what} of DynamoRIO"))
@@ -40,7 +40,7 @@ impl Tools {
         let real = drrun.canonicalize().unwrap_or_else(|_| drrun.clone());
         let home = real.parent().and_then(Path::parent).map(Path::to_owned);
         let places = home.into_iter().flat_map(|home| {
-            // Of an installation, and of a build.
+            // The folder in an installation, and in a build.
             ["tools/bin64", "clients/bin64"].map(|folder| home.join(folder).join("drraw2trace"))
         });
         let converter = places.into_iter().find(is_there).or_else(|| find_in_path(OsStr::new("drraw2trace")));
@@ -48,10 +48,10 @@ impl Tools {
     }
 }
 
-/// Whether it can be used here.
+/// Checks whether this front end can be used here.
 ///
 /// # Errors
-/// `Missing` without an installation.
+/// `Missing` without an installation of DynamoRIO.
 pub fn usable() -> Result<()> {
     Tools::find().map(|_| ())
 }
@@ -59,8 +59,8 @@ pub fn usable() -> Result<()> {
 /// Records a program.
 ///
 /// # Errors
-/// `Missing` without an installation, or if nothing was recorded; `Usage` for limits that it does not have, or a place that
-/// may not be written to; `Io` for what the system says; what [`Program::find`] says of the program.
+/// `Missing` without an installation, or if nothing was recorded; `Usage` for limits that the tracer does not support, or a
+/// place that may not be written to; `Io` for errors of the system; those of [`Program::find`].
 pub fn record(job: &Job) -> Result<Summary> {
     let limits = arguments(&job.limits)?;
     let program = Program::find(&job.command)?;
@@ -98,14 +98,14 @@ pub fn record(job: &Job) -> Result<Summary> {
         processes,
         findings: Vec::new(),
         n_refused: 0,
-        // Whether its limit was reached, the tracer does not say.
+        // The tracer does not report whether its limit was reached.
         is_limited: false,
         status,
         machine: program.machine,
     })
 }
 
-/// Our limits as the tracer's options.
+/// Translates our limits into options of the tracer.
 fn arguments(limits: &Limits) -> Result<Vec<OsString>> {
     let refuse = |option: &str| {
         Err(Error::usage(format!("`{option}`: not with dynamorio, whose tracer has no such limit"))
@@ -129,7 +129,7 @@ fn arguments(limits: &Limits) -> Result<Vec<OsString>> {
         (Some(most), None) => add("-trace_for_instrs", most),
         (None, Some((of, every))) => {
             add("-trace_for_instrs", of);
-            // Theirs counts what lies between windows.
+            // DynamoRIO's option counts the instructions between windows.
             add("-retrace_every_instrs", every - of);
             all.push("-no_split_windows".into());
         }
@@ -138,7 +138,7 @@ fn arguments(limits: &Limits) -> Result<Vec<OsString>> {
     Ok(all)
 }
 
-/// The folders that the tracer made, one for each process, in the order of their names.
+/// The folders that the tracer made, one per process, sorted by name.
 fn recordings(folder: &Path) -> Result<Vec<String>> {
     let failed = |cause| cannot("list", folder, cause);
     let mut names = Vec::new();
@@ -152,10 +152,10 @@ fn recordings(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Makes a trace of raw files, which are removed then.
+/// Converts raw files to a trace and removes them.
 fn convert(converter: &Path, folder: &Path) -> Result<()> {
     let mut command = Command::new(converter);
-    // What it prints is not the program's.
+    // The converter's output must not mix with the program's.
     command.arg("-indir").arg(folder).stdin(Stdio::null()).stdout(Stdio::null());
     let failed = |cause| Error::new(ErrorKind::Io, "cannot run the converter").because(cause);
     let status = command.status().map_err(failed)?;
@@ -167,7 +167,7 @@ fn convert(converter: &Path, folder: &Path) -> Result<()> {
     std::fs::remove_dir_all(&raw).map_err(|cause| cannot("remove", &raw, cause))
 }
 
-/// Moves what is in the only folder one up.
+/// Moves the contents of the only folder one level up.
 fn lift(folder: &Path, name: &str) -> Result<()> {
     let inner = folder.join(name);
     for entry in std::fs::read_dir(&inner).map_err(|cause| cannot("list", &inner, cause))? {
@@ -178,14 +178,14 @@ fn lift(folder: &Path, name: &str) -> Result<()> {
     std::fs::remove_dir(&inner).map_err(|cause| cannot("remove", &inner, cause))
 }
 
-/// What is in the trace of one process, which is read once for it.
+/// Summary of the trace of one process, which is read once for this.
 fn summary(folder: &Path, name: &str) -> Result<ProcessSummary> {
     let source = Source::open(&folder.join(name)).map_err(Error::from)?;
     let trace = DRMEMTRACE.open(&source, &OpenOptions::default())?;
     let threads = trace.shards().len() as u64;
     let (mut instrs, mut records) = (0, 0);
     for shard in 0..trace.shards().len() {
-        let id = ShardId(shard as u32); // No folder holds 2^32 files.
+        let id = ShardId(shard as u32); // No folder contains 2^32 files.
         let mut reader = trace.scan(&Scan { ahead: true, ..Scan::new(id).columns(Columns::INSTRS) })?;
         while let Some(batch) = reader.read()? {
             records += u64::from(batch.span.records);

@@ -1,8 +1,8 @@
-//! Recording under Valgrind's `lackey`: a line of text for each instruction and access, kept as it is.
+//! Records with Valgrind's `lackey`: one line of text per instruction and access, stored unchanged.
 //!
-//! Slow, and it tells no threads, no code, no system calls; but it runs where Valgrind does. The text comes through a pipe
-//! and is packed on the way; the format `lackey` reads it. Forked children are silent. Valgrind's words about system calls say
-//! how many there were, and stay out of the file.
+//! It is slow, and reports no threads, code or system calls, but it runs wherever Valgrind does. The text comes through a
+//! pipe and is compressed on the fly; the format `lackey` reads it. Forked children are silent. Valgrind's lines about
+//! system calls are used to count children, and left out of the file.
 
 use crate::child::Child;
 use crate::limits::Limits;
@@ -20,9 +20,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes that are taken from the pipe, and handed to the file, at a time.
+/// Bytes read from the pipe, and passed to the file, at once.
 const BUFFER_BYTES: usize = 256 << 10;
-/// A longer line than this is cut: lackey's are short, and a program may write into its log.
+/// Longest line; longer ones are cut. Lines of lackey are short, but the program may write to its log.
 const MAX_LINE_BYTES: usize = 4096;
 
 fn valgrind() -> Result<PathBuf> {
@@ -30,7 +30,7 @@ fn valgrind() -> Result<PathBuf> {
         .ok_or_else(|| Error::missing("there is no Valgrind").hint("sudo apt-get install -y valgrind"))
 }
 
-/// Whether it can be used here.
+/// Checks whether this front end can be used here.
 ///
 /// # Errors
 /// `Missing` without Valgrind.
@@ -41,8 +41,8 @@ pub fn usable() -> Result<()> {
 /// Records a program into one file.
 ///
 /// # Errors
-/// `Missing` without Valgrind, `Usage` for limits that lackey cannot keep, or a place that may not be written to; `Io` for
-/// what the system says; what [`Program::find`] says of the program.
+/// `Missing` without Valgrind; `Usage` for limits that lackey does not support, or a place that may not be written to; `Io`
+/// for errors of the system; those of [`Program::find`].
 pub fn record(job: &Job) -> Result<Summary> {
     refuse(&job.limits, job.follows_forks)?;
     let program = Program::find(&job.command)?;
@@ -57,12 +57,12 @@ pub fn record(job: &Job) -> Result<Summary> {
     let failed = |cause| Error::new(ErrorKind::Io, "cannot make a pipe").because(cause);
     let (reader, writer) = std::io::pipe().map_err(failed)?;
     let mut log = OsString::from("--log-file=");
-    // Valgrind opens the pipe by its name, which lives as long as we do.
+    // Valgrind opens the pipe by a path that exists as long as this process runs.
     log.push(format!("/proc/{}/fd/{}", std::process::id(), writer.as_raw_fd()));
     let mut command = Command::new(valgrind);
-    // The counts stand at the end of the text, so that shows whether the program came to its end under Valgrind.
+    // The counts are printed last, so they show whether the program ended under Valgrind.
     command.args(["--tool=lackey", "--trace-mem=yes", "--basic-counts=yes"]);
-    // Children would write into the same text; only what is said of system calls tells that there were any.
+    // Children would write to the same text. Lines about system calls are the only sign that there were any.
     command.args(["--child-silent-after-fork=yes", "--trace-syscalls=yes"]).arg(log);
     command.arg(&program.path).args(program.args.iter().skip(1));
     let mut child = Child::start(command)?;
@@ -70,7 +70,7 @@ pub fn record(job: &Job) -> Result<Summary> {
     let (status, copied) = std::thread::scope(|scope| {
         let copier = scope.spawn(|| copy(reader, packer, &job.limits, &n_bytes));
         let status = child.wait();
-        // With the last writer the text ends.
+        // The text ends when the last writer is closed.
         drop(writer);
         let failed = |_| Err(Error::new(ErrorKind::Internal, "the text was not copied"));
         (status, copier.join().unwrap_or_else(failed))
@@ -92,7 +92,7 @@ pub fn record(job: &Job) -> Result<Summary> {
         instrs: copied.n_instrs,
         records: copied.n_instrs + copied.n_accesses,
         bytes: packed.packed_bytes,
-        // After `exec` the system runs the other program, without Valgrind. A signal may end the text as well.
+        // After `exec`, the other program runs without Valgrind. A signal may end the text, too.
         next: if copied.is_ended || status.code().is_none() { Next::Nothing } else { Next::Unrecorded },
         children_left_out: copied.n_children,
     };
@@ -107,7 +107,7 @@ pub fn record(job: &Job) -> Result<Summary> {
     })
 }
 
-/// Limits that need more than lackey tells.
+/// Refuses options that need more information than lackey reports.
 fn refuse(limits: &Limits, follows_forks: bool) -> Result<()> {
     let refused = [
         (limits.windows.is_some(), "--windows"),
@@ -131,19 +131,19 @@ fn default_name(app: &str, packing: Packing) -> PathBuf {
     })
 }
 
-/// What was copied.
+/// Progress and result of copying the text.
 struct Copied<W: Write + Seek> {
     packer: Packer<W>,
     n_instrs: u64,
     n_accesses: u64,
     n_children: u64,
     is_limited: bool,
-    /// The text says how the program ended.
+    /// Whether the text shows that the program ended under Valgrind.
     is_ended: bool,
 }
 
-/// Copies lines, from the first instruction that is wanted on, until it is enough; then reads on, so that the program is
-/// not held up.
+/// Copies lines from the first instruction after `start_after` until a limit is reached, then discards the rest, so that the
+/// program is not blocked.
 fn copy<W: Write + Seek>(
     reader: PipeReader,
     mut packer: Packer<W>,
@@ -182,17 +182,18 @@ fn copy<W: Write + Seek>(
     }
 }
 
-/// True for the message with which lackey ends: `==PID== Exit code:       0`.
+/// Whether a line is lackey's final message: `==PID== Exit code:       0`.
 fn is_end(line: &[u8]) -> bool {
     let Some(rest) = line.strip_prefix(b"==") else { return false };
     let n_digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     rest[n_digits..].starts_with(b"== Exit code:")
 }
 
-/// How a line begins in which Valgrind tells of a system call.
+/// Prefix of Valgrind's lines about system calls.
 const SYSCALL: &[u8] = b"SYSCALL[";
 
-/// True for the line of a call that made a process: `SYSCALL[4711,1](57) sys_fork ( )   fork: process 4711 created child 4712`.
+/// Whether a line reports a call that created a process: `SYSCALL[4711,1](57) sys_fork ( )   fork: process 4711 created
+/// child 4712`.
 fn tells_of_child(line: &[u8]) -> bool {
     const CREATED: &[u8] = b" created child ";
     let is_number = |word: &[u8]| !word.is_empty() && word.iter().all(u8::is_ascii_digit);
@@ -205,7 +206,8 @@ fn tells_of_child(line: &[u8]) -> bool {
         && words.next() == Some(b"process")
 }
 
-/// What follows in a line that begins with a system call: after that of a new thread no line ends. Else all of the line.
+/// The rest of a line after a system call at its start, because Valgrind does not end the line of a new thread; otherwise
+/// the whole line.
 fn after_syscall(line: &[u8]) -> &[u8] {
     match line.starts_with(SYSCALL) {
         true => line.windows(2).rposition(|two| two == b") ").map_or(&[], |at| &line[at + 2..]),

@@ -1,27 +1,27 @@
-//! Blocks as the emulator translates them: their instructions, decoded once, in the form in which they are written.
+//! Blocks as the emulator translates them: their instructions, decoded once, as the entries to write.
 
 use quipu_drmemtrace::record::{Entry, Type};
 use quipu_isa::{Access, Class, DecodeError, Decoder, Instr};
 use quipu_ring::qemu::MAX_INSTRS;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// What the plugin said of a block, and what came of it.
+/// A block that the plugin described.
 #[derive(Debug)]
 pub(crate) struct Block {
     /// Address of the first instruction.
     pub(crate) pc: u64,
-    /// Address after the last one.
+    /// Address after the last instruction.
     pub(crate) end: u64,
     pub(crate) ops: Vec<Op>,
-    /// The instructions as entries, with the type that a conditional jump has as long as its outcome is not known.
+    /// One entry per instruction. A conditional jump has the type for an unknown outcome.
     pub(crate) entries: Vec<Entry>,
     /// How the last instruction leaves the block.
     pub(crate) exit: Exit,
-    /// Accesses of some instructions come in pieces.
+    /// Whether accesses of some instructions are split into pieces.
     pub(crate) has_pieces: bool,
-    /// Instructions that access memory whenever they are executed.
+    /// Number of instructions that access memory whenever they are executed.
     pub(crate) n_owing: u32,
-    /// The last of them, counted from 1; 0 without.
+    /// Position of the last of them, counted from 1; 0 if there is none.
     pub(crate) last_owing: u16,
 }
 
@@ -30,50 +30,49 @@ pub(crate) struct Block {
 pub(crate) struct Op {
     pub(crate) bytes: [u8; 16],
     pub(crate) len: u8,
-    /// It accesses memory, or names some, whenever it is executed.
+    /// Whether it accesses memory, or has a memory operand, whenever it is executed.
     pub(crate) owes: bool,
-    /// The emulator says where it accesses memory.
+    /// Whether the emulator reports its accesses.
     pub(crate) is_reported: bool,
-    /// It must write, and must read.
+    /// Whether it always reads, and whether it always writes.
     pub(crate) reads: bool,
     pub(crate) writes: bool,
-    /// Bit 0: it has operands to read, bit 1: to write; both where that is unknown.
+    /// Bit 0: it has operands to read, bit 1: to write; both are set if this is unknown.
     pub(crate) directions: u8,
-    /// It may end in a signal without an access: a division, a trap, an unknown instruction.
+    /// Whether it may raise a signal without an access: a division, a trap, an unknown instruction.
     pub(crate) may_trap: bool,
-    /// A string operation that repeats.
+    /// Whether it is a string operation with a repeat prefix.
     pub(crate) repeats: bool,
-    /// It makes one access in each direction, in one piece.
+    /// Whether it makes at most one access in each direction, in one piece.
     pub(crate) is_plain: bool,
-    /// How accesses that come in pieces belong together; `None` if each is an operand of its own.
+    /// Operands to which split accesses belong; `None` if each access is an operand of its own.
     pub(crate) operands: Option<Box<Operands>>,
 }
 
-/// The memory operands of an instruction whose accesses come in pieces: bytes of each in the order of access, 0 if
-/// unknown.
+/// Memory operands of an instruction with split accesses: the size of each in bytes, in the order of access; 0 if unknown.
 #[derive(Debug, Default)]
 pub(crate) struct Operands {
     pub(crate) reads: Vec<u16>,
     pub(crate) writes: Vec<u16>,
 }
 
-/// How a block is left.
+/// How control leaves a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// To what stands after it.
+    /// To the instruction after it.
     Through,
-    /// To another place in the encoding.
+    /// To the address in the encoding.
     Direct(u64),
-    /// To one or the other.
+    /// To the address in the encoding, or to the next instruction.
     Conditional(u64),
-    /// To anywhere.
+    /// To any address.
     Indirect,
-    /// It is unknown how: there is no decoder for the architecture, or not for this instruction.
+    /// Unknown: there is no decoder for the architecture or the instruction.
     Unknown,
 }
 
 impl Block {
-    /// Takes a description apart: the words after the first. `None` for one that makes no sense.
+    /// Parses a description: the words after the first. `None` if it is invalid.
     pub(crate) fn new(words: &[u64], decoder: Option<&mut Decoder>) -> Option<Block> {
         let (pc, counts) = (*words.first()?, *words.get(1)?);
         let (n, n_bytes) = (counts as u32 as usize, (counts >> 32) as usize);
@@ -100,7 +99,8 @@ impl Block {
             let decoded = decoder.as_mut().map(|decoder| decoder.decode(block.end, code));
             let is_last = i + 1 == n;
             if is_last && i > 0 && decoded == Some(Err(DecodeError::Truncated)) {
-                // The emulator begins to translate what crosses the border of a page, and then gives it a block of its own.
+                // The emulator starts to translate an instruction that crosses a page boundary, and then translates it again
+                // in a block of its own.
                 break;
             }
             let instr = decoded.and_then(Result::ok);
@@ -151,7 +151,7 @@ impl Block {
     }
 }
 
-/// The type that an instruction is written with.
+/// The entry type of an instruction.
 fn kind_of(instr: &Instr) -> Type {
     match instr.class {
         Class::DirectJump => Type::INSTR_DIRECT_JUMP,
@@ -175,14 +175,14 @@ fn exit_of(instr: &Instr) -> Exit {
     }
 }
 
-/// What the operands say of the accesses to come.
+/// Fills in the expected accesses from the operands.
 fn fill(op: &mut Op, instr: &Instr) {
     let name = instr.opcode.name();
     op.may_trap =
         instr.class == Class::Trap || name.contains("div") || name.starts_with("ud") || name == "hlt";
     op.repeats = instr.repeated;
     let mems = instr.mems();
-    // Of instructions with scalable vectors only the class is known.
+    // For instructions with scalable vectors, only the class is known.
     if !matches!(name, "sve" | "sme" | "unknown") {
         op.directions = u8::from(instr.reads_memory()) | u8::from(instr.writes_memory()) << 1;
     }
@@ -211,13 +211,13 @@ fn fill(op: &mut Op, instr: &Instr) {
     }
 }
 
-/// False where the emulator accesses memory without telling plugins.
+/// Whether the emulator reports accesses of this instruction to plugins.
 fn is_reported(name: &str) -> bool {
     !matches!(name, "sve" | "sme" | "unknown" | "dc")
 }
 
-/// True where the emulator may access an operand of 8 bytes or less in pieces: those of several registers, and what is stored
-/// byte by byte.
+/// Whether the emulator may split accesses to operands of 8 bytes or less: instructions with several registers, and
+/// byte-wise stores.
 fn is_split(name: &str) -> bool {
     const PAIRS: [&str; 11] =
         ["ldp", "stp", "ldnp", "stnp", "ldpsw", "stgp", "ldxp", "ldaxp", "stxp", "stlxp", "maskmovq"];
@@ -228,14 +228,14 @@ fn is_split(name: &str) -> bool {
     PAIRS.contains(&name) || name.starts_with("casp") || is_structure(name)
 }
 
-/// All blocks that were described, by number.
+/// All blocks described so far, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
     known: RwLock<Vec<Option<Arc<Block>>>>,
 }
 
 impl Blocks {
-    /// Notes a block.
+    /// Adds a block.
     pub(crate) fn insert(&self, number: u32, block: Block) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let at = number as usize;
@@ -245,7 +245,7 @@ impl Blocks {
         known[at] = Some(Arc::new(block));
     }
 
-    /// The block of this number, if it was described by now.
+    /// The block with this number, if it has been described.
     pub(crate) fn get(&self, number: u32) -> Option<Arc<Block>> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         known.get(number as usize)?.clone()
@@ -257,7 +257,7 @@ pub(crate) mod tests {
     use super::*;
     use quipu_isa::{Arch, Syntax};
 
-    /// A block of x86-64 instructions, as the plugin would describe it.
+    /// A block of x86-64 instructions, as described by the plugin.
     pub(crate) fn block(pc: u64, instrs: &[&[u8]]) -> Block {
         let n_bytes: usize = instrs.iter().map(|instr| instr.len()).sum();
         let mut bytes: Vec<u8> = instrs.iter().map(|instr| instr.len() as u8).collect();

@@ -1,4 +1,4 @@
-//! Emptying rings: one thread of the recorder for each thread of the program.
+//! Empties the rings, with one thread of the recorder for each thread of the program.
 
 use super::code::Block;
 use super::process::Process;
@@ -13,21 +13,21 @@ use quipu_ring::{Consumer, SlotState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Words that are taken at a time.
+/// Number of words taken from a ring at once.
 const TAKE_WORDS: usize = 64 << 10;
-/// Words that are kept while a description is waited for.
+/// Most words that are buffered while waiting for the description of a block.
 const MOST_KEPT: usize = 16 * TAKE_WORDS;
-/// How long to sleep where nothing comes, before looking whether the program is there.
+/// Time to wait for new words before checking whether the program still exists.
 const NAP: Duration = Duration::from_millis(20);
-/// How long to wait for the description of a block, which comes by another ring.
+/// Poll interval while waiting for the description of a block, which arrives through another ring.
 const SHORT_NAP: Duration = Duration::from_micros(100);
-/// A description that has not come by then never will.
+/// Time after which a missing description is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Reads a slot to its end, and frees it.
+/// Reads a slot until it ends, and frees it.
 ///
 /// # Errors
-/// `Io` if the trace cannot be written. The slot is read nevertheless, so that the program continues.
+/// `Io` if the trace cannot be written. The slot is read to its end even then, so that the program is not blocked.
 pub(crate) fn drain(session: &Session, mut consumer: Consumer<'_>) -> Result<()> {
     let (pid, tid) = consumer.owner();
     let drained = if tid == 0 {
@@ -48,12 +48,12 @@ pub(crate) fn drain(session: &Session, mut consumer: Consumer<'_>) -> Result<()>
     drained
 }
 
-/// True if nothing more will be written to the slot; to be asked before the last words are taken.
+/// Whether nothing more will be written to the slot. Call this before taking the last words.
 fn has_ended(session: &Session, consumer: &Consumer<'_>, pid: u32) -> bool {
     consumer.state() == SlotState::Left || session.is_gone(pid)
 }
 
-/// Takes in descriptions of blocks.
+/// Reads descriptions of blocks.
 fn drain_code(session: &Session, consumer: &mut Consumer<'_>, pid: u32) {
     let mut decoder = session.machine.arch().and_then(|arch| Decoder::new(arch, Syntax::Att).ok());
     let mut words = Vec::new();
@@ -70,7 +70,8 @@ fn drain_code(session: &Session, consumer: &mut Consumer<'_>, pid: u32) {
                         session.blocks.insert(number, block);
                     }
                 }
-                // Before the first block from there, so that no thread can have passed the function yet.
+                // Arrives before the description of the first block of the module, so no thread can have passed the function
+                // yet.
                 Some(Kind::Module) => {
                     if let Some(pc) = session.start_at.as_ref().and_then(|functions| functions.find(rest)) {
                         session.gate.start_at(pc);
@@ -95,7 +96,7 @@ fn drain_thread(session: &Session, consumer: &mut Consumer<'_>, pid: u32, tid: u
     let mut buffer = Vec::with_capacity(TAKE_WORDS);
     let mut may_end = false;
     let mut words: Option<Words<'_>> = None;
-    // Since when a description is waited for.
+    // When waiting for a description began.
     let mut waits: Option<Instant> = None;
     loop {
         let n = if buffer.len() < MOST_KEPT { consumer.take(&mut buffer, TAKE_WORDS) } else { 0 };
@@ -150,17 +151,17 @@ fn drain_thread(session: &Session, consumer: &mut Consumer<'_>, pid: u32, tid: u
     Ok(())
 }
 
-/// The words after the first of a group, if all have come.
+/// The words after the first of a group, if all of them have arrived.
 fn whole_group(words: &[u64]) -> Option<&[u64]> {
     let (_, n, _) = parts(*words.first()?);
     words.get(1..1 + n)
 }
 
-/// The program that a thread says it is of.
+/// The process named in a thread's first group.
 fn begun(session: &Session, pid: u32, begin: &[u64]) -> Arc<Process> {
     let word = |at: usize| begin.get(at).copied().unwrap_or(0);
     let bytes: Vec<u8> = begin.iter().skip(5).flat_map(|word| word.to_le_bytes()).collect();
     let name = String::from_utf8_lossy(bytes.split(|byte| *byte == 0).next().unwrap_or_default());
-    // A process has a number of 32 bits.
+    // A process id has 32 bits.
     session.process(Image { pid, number: word(4) }, word(3) as u32, &name)
 }

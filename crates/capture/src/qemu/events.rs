@@ -1,56 +1,57 @@
-//! Signals whose handlers run, and what waits for their end.
+//! Active signal handlers, and entries that wait for their end.
 //!
-//! Where a program was interrupted after a branch is only known when the handler has returned: the emulator gives no
-//! registers. Until then the entries from the branch on are kept.
+//! If a program was interrupted after a branch, the interrupted address is only known when the handler returns, because the
+//! emulator reports no registers. Until then, the entries from the branch on are kept.
 
 use quipu_drmemtrace::record::{Entry, Marker, Type};
 
-/// Handlers that are left by jumps never return; as many are remembered.
+/// Most active handlers to remember: handlers left by a jump never return.
 const MOST_OPEN: usize = 1024;
 
-/// What is filled in when a handler returns.
+/// Entries to complete when a handler returns.
 #[derive(Clone, Debug)]
 pub(crate) struct Unresolved {
-    /// A branch that went to an unknown place: the place of its first entry, and its target if it is conditional.
+    /// A branch with an unknown destination: the index of its first entry, and its target if it is conditional.
     branch: Option<(usize, Option<u64>)>,
-    /// The interrupted address, if the handler never returns.
+    /// The interrupted address to assume if the handler never returns.
     fallback: u64,
-    /// Places of the markers.
+    /// Indices of the markers that need the address.
     at: Vec<usize>,
 }
 
 impl Unresolved {
-    /// What follows such a branch, or at `fallback` if nothing is ever known.
+    /// Waits for the destination of `branch`; if it never becomes known, `fallback` is used.
     pub(crate) fn new(branch: Option<(usize, Option<u64>)>, fallback: u64) -> Unresolved {
         Unresolved { branch, fallback, at: Vec::new() }
     }
 }
 
-/// A handler that runs.
+/// An active handler.
 #[derive(Clone, Debug)]
 enum Open {
-    /// The program was interrupted here.
+    /// The program was interrupted at this address.
     At(u64),
     Waiting(Unresolved),
-    /// Its beginning is not recorded.
+    /// The interruption was not recorded.
     Unwritten,
 }
 
-/// The signals of one thread.
+/// Active handlers of one thread.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
-    /// Handlers that run.
+    /// Active handlers, innermost last.
     open: Vec<Open>,
     n_waiting: usize,
 }
 
 impl Events {
-    /// True if something waits for the end of a handler.
+    /// Whether any entry waits for the end of a handler.
     pub(crate) fn is_waiting(&self) -> bool {
         self.n_waiting > 0
     }
 
-    /// A handler of one of these signals begins: the program was interrupted at `pc`, or at a place not known yet.
+    /// Starts a handler of one of these signals. The program was interrupted at `pc`, or at an address that is still
+    /// unknown.
     pub(crate) fn open(
         &mut self,
         out: &mut Vec<Entry>,
@@ -74,7 +75,7 @@ impl Events {
         self.push(open);
     }
 
-    /// A handler begins that is not recorded.
+    /// Starts a handler without recording it.
     pub(crate) fn open_unwritten(&mut self) {
         self.push(Open::Unwritten);
     }
@@ -86,7 +87,7 @@ impl Events {
         self.open.push(open);
     }
 
-    /// A handler has returned to where another one begins, before a single instruction.
+    /// A handler returned directly to another handler, before a single instruction.
     pub(crate) fn reopen(&mut self, out: &mut Vec<Entry>, signals: u64) {
         match self.open.pop() {
             Some(Open::At(pc)) => self.open(out, Some(pc), None, signals),
@@ -98,7 +99,7 @@ impl Events {
         }
     }
 
-    /// A handler has returned, and execution continues at `pc`.
+    /// A handler returned, and execution continues at `pc`.
     pub(crate) fn close(&mut self, out: &mut [Entry], pc: u64) {
         let Some(Open::Waiting(open)) = self.open.pop() else { return };
         self.n_waiting -= 1;
@@ -113,8 +114,8 @@ impl Events {
         }
     }
 
-    /// No handler that runs is waited for any longer: branches before them are left out, as if they had been interrupted
-    /// before. True if something was left out.
+    /// Stops waiting for active handlers. Branches before them are removed, as if the interruption had come before these.
+    /// Returns whether any entries were removed.
     pub(crate) fn give_up(&mut self, out: &mut Vec<Entry>) -> bool {
         let mut has_dropped = false;
         for open in self.open.iter_mut().rev() {
@@ -133,7 +134,7 @@ impl Events {
     }
 }
 
-/// Gives markers their value.
+/// Sets the address of some markers.
 fn set(out: &mut [Entry], at: &[usize], pc: u64) {
     for at in at {
         if let Some(event) = out.get_mut(*at) {
@@ -146,7 +147,7 @@ fn set(out: &mut [Entry], at: &[usize], pc: u64) {
 mod tests {
     use super::*;
 
-    /// A conditional branch at 0x10, interrupted by signal 14, with an instruction of the handler.
+    /// A conditional branch at 0x10 that is interrupted by signal 14, and one instruction of the handler.
     fn interrupted(target: Option<u64>) -> (Events, Vec<Entry>) {
         let mut events = Events::default();
         let mut out = vec![Entry::new(Type::INSTR, 1, 0xf)];

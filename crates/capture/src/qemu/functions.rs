@@ -1,4 +1,4 @@
-//! Where the function lies with which recording begins: looked for by its name in the program, and in the libraries that it
+//! Finds the function at which recording starts by name: in the program, and in each library once code of it is translated.
 //! loads, when the first block of each is translated.
 
 use crate::program::Program;
@@ -9,19 +9,19 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// The function that is looked for.
+/// The function to find.
 #[derive(Debug)]
 pub(crate) struct Functions {
     name: String,
-    /// The one file that is asked, where the program itself has the function.
+    /// The only file to search, if the program itself defines the function.
     only: Option<PathBuf>,
 }
 
 impl Functions {
-    /// Looks for the function of this name when the program runs.
+    /// Prepares the search for a function with this name.
     ///
     /// # Errors
-    /// `Missing` if a program that loads nothing has none of that name, `Io` if it cannot be read.
+    /// `Missing` if the program loads no libraries and does not define the function; `Io` if it cannot be read.
     pub(crate) fn new(program: &Program, name: &str) -> Result<Functions> {
         let shown = || program.path.display().to_string();
         let bytes = std::fs::read(&program.path).map_err(|cause| cannot("read", &program.path, cause))?;
@@ -40,7 +40,7 @@ impl Functions {
         Ok(Functions { name: name.to_owned(), only: None })
     }
 
-    /// The address of the function, if it lies in code that the plugin reported: [`Module`](quipu_ring::qemu::Kind).
+    /// Address of the function, if it is in the code that the plugin reported with [`Module`](quipu_ring::qemu::Kind).
     pub(crate) fn find(&self, words: &[u64]) -> Option<u64> {
         let [start, end, offset, len, path @ ..] = words else { return None };
         let bytes: Vec<u8> = path.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -58,12 +58,12 @@ impl Functions {
     }
 }
 
-/// Where in its file a function begins.
+/// Offset of a function in its file.
 fn offset_of(object: &object::File<'_>, name: &str) -> Option<u64> {
     let symbol = object.symbols().chain(object.dynamic_symbols()).find(|symbol| {
         symbol.is_definition() && symbol.name() == Ok(name) && symbol.kind() == SymbolKind::Text
     })?;
-    // The lowest bit says that a function of 32-bit Arm is of the shorter kind.
+    // On 32-bit Arm, the lowest bit marks Thumb code.
     let is_arm = object.architecture() == object::Architecture::Arm;
     let addr = symbol.address() & !u64::from(is_arm);
     object.segments().find_map(|segment| {

@@ -1,5 +1,5 @@
-//! Recording under QEMU's user-mode emulators, with a plugin of ours: every instruction and access of an unmodified
-//! program, of any architecture that Debian's `qemu-user` has and that this crate knows.
+//! Records under QEMU's user-mode emulators, with our own plugin: every instruction and access of an unmodified program, for
+//! any architecture that both Debian's `qemu-user` and this crate support.
 //!
 //! ```text
 //! emulator with plugin ─▶ ring of each thread ─▶ Words: blocks, accesses, calls ─▶ Stream: entries ─▶ a file each
@@ -8,15 +8,15 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `drain` | a thread of ours for each ring |
-//! | `code` | what blocks are made of |
-//! | `words` | which block was left for what |
+//! | `drain` | one thread of the recorder for each ring |
+//! | `code` | blocks and their instructions |
+//! | `words` | the sequence of blocks and system calls |
 //! | `stream` | entries: instructions, accesses, outcomes, clock readings |
-//! | `pieces` | accesses that come in pieces |
-//! | `events` | signals, and what waits for the end of their handlers |
-//! | `functions` | where the function lies with which recording begins |
-//! | `process`, `session`, `target` | what threads share; where their entries go |
-//! | `syscalls` | what system calls mean |
+//! | `pieces` | joins accesses that the emulator splits |
+//! | `events` | signals, and entries that wait for the end of their handlers |
+//! | `functions` | the function at which recording starts |
+//! | `process`, `session`, `target` | state shared by threads; the files of their entries |
+//! | `syscalls` | system calls that matter to a trace |
 
 mod code;
 mod drain;
@@ -51,9 +51,9 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The library that the emulator loads.
+/// File name of the plugin.
 const PLUGIN: &str = "libquipu_qemu.so";
-/// How long to wait for news of the program.
+/// Time to wait for news of the program.
 const NAP: Duration = Duration::from_millis(50);
 
 /// The emulator for a machine, if it is installed.
@@ -61,18 +61,18 @@ pub fn emulator(machine: Machine) -> Option<PathBuf> {
     find_in_path(&OsString::from(format!("qemu-{}", machine.qemu_name())))
 }
 
-/// Where the plugin is.
+/// Path of the plugin.
 ///
 /// # Errors
-/// `Missing` if it is nowhere, with advice.
+/// `Missing` if it is not found, with a hint.
 pub fn plugin() -> Result<PathBuf> {
     library::find(PLUGIN, "quipu-qemu")
 }
 
-/// Whether programs of this machine can be recorded.
+/// Checks whether programs of this machine can be recorded.
 ///
 /// # Errors
-/// `Missing` if something is missing; its advice says what to install.
+/// `Missing` if the emulator or the plugin is missing; the hint says what to install.
 pub fn usable() -> Result<()> {
     if !Machine::ALL.into_iter().any(|machine| machine.is_native() && emulator(machine).is_some()) {
         return Err(Error::missing("there is no emulator").hint("sudo apt-get install -y qemu-user"));
@@ -83,8 +83,8 @@ pub fn usable() -> Result<()> {
 /// Records a program.
 ///
 /// # Errors
-/// `Missing` without emulator or plugin, `Usage` for a place that may not be written to, `Io` for what the system says,
-/// what [`Program::find`] says of the program.
+/// `Missing` without emulator or plugin, `Usage` for a place that may not be written to, `Io` for errors of the system, and
+/// those of [`Program::find`].
 pub fn record(job: &Job) -> Result<Summary> {
     let program = Program::find(&job.command)?;
     let emulator = emulator(program.machine).ok_or_else(|| {
@@ -142,7 +142,7 @@ fn nothing_recorded(session: &Session, limits: &Limits) -> Error {
     }
 }
 
-/// A name like those of DynamoRIO's folders that nothing has yet.
+/// An unused name in the style of DynamoRIO's folders.
 fn default_name(app: &str) -> PathBuf {
     let pid = std::process::id();
     let names = (0..10_000).map(|n| PathBuf::from(format!("drmemtrace.{app}.{pid}.{n:04}.dir")));
@@ -153,7 +153,7 @@ fn default_name(app: &str) -> PathBuf {
 }
 
 fn command(emulator: &Path, plugin: &Path, ring: &str, program: &Program, job: &Job) -> Command {
-    // The emulator takes commas for its own, unless they are doubled.
+    // The emulator splits options at commas; doubled commas stand for themselves.
     let escaped = |path: &Path| {
         let commas = path.as_os_str().as_bytes().iter();
         OsString::from_vec(
@@ -184,7 +184,7 @@ fn command(emulator: &Path, plugin: &Path, ring: &str, program: &Program, job: &
     command
 }
 
-/// Reads all rings until the program, and all of its processes that are recorded, have ended. Gives how it ended.
+/// Reads all rings until the program and all of its recorded processes have ended; returns the program's exit status.
 fn drain_all(session: &Session, shared: &Shared, child: &mut Child) -> Result<std::process::ExitStatus> {
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| {
@@ -202,7 +202,7 @@ fn drain_all(session: &Session, shared: &Shared, child: &mut Child) -> Result<st
             let mut n_busy = 0;
             for (index, reader) in readers.iter_mut().enumerate() {
                 if let Some(done) = reader.take_if(|reader| reader.is_finished()) {
-                    // A reader does not panic; if it did, its thread's file is not whole.
+                    // Readers do not panic; if one did, its thread's file would be incomplete.
                     let result = done
                         .join()
                         .unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "a reader failed")));

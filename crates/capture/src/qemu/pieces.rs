@@ -1,10 +1,10 @@
-//! Pieces of accesses → operands: the emulator moves at most 8 bytes at a time.
+//! Joins split accesses to operands: the emulator accesses at most 8 bytes at once.
 
 use super::code::Op;
 use quipu_drmemtrace::record::{Entry, Type};
 use quipu_ring::qemu::Access;
 
-/// Writes the accesses of one instruction, operand by operand: those read, then those written.
+/// Writes the accesses of one instruction by operand: first reads, then writes.
 #[cold]
 pub(super) fn join(out: &mut Vec<Entry>, op: &Op, accesses: &[Access]) {
     let Some(operands) = &op.operands else { return };
@@ -17,12 +17,12 @@ pub(super) fn join(out: &mut Vec<Entry>, op: &Op, accesses: &[Access]) {
     }
 }
 
-/// All pieces are of one operand: a state that is saved has gaps, which belong to it.
+/// Joins all pieces into a single operand; a saved state has gaps, which belong to it.
 fn whole<'a>(out: &mut Vec<Entry>, kind: Type, bytes: u16, pieces: impl Iterator<Item = &'a Access>) {
     let mut range: Option<(u64, u64)> = None;
     let mut first = None;
     for piece in pieces {
-        // After the instruction the emulator may have accessed memory for itself, as when it delivers a signal.
+        // After the instruction, the emulator may have accessed memory itself, for example to deliver a signal.
         let first = *first.get_or_insert(piece.addr);
         if bytes != 0 && piece.addr.wrapping_sub(first) >= u64::from(bytes) {
             continue;
@@ -36,7 +36,7 @@ fn whole<'a>(out: &mut Vec<Entry>, kind: Type, bytes: u16, pieces: impl Iterator
     }
 }
 
-/// Pieces belong to the same operand as long as they adjoin and there is room in it.
+/// Joins adjacent pieces as long as they fit into the current operand.
 fn in_turn<'a>(out: &mut Vec<Entry>, kind: Type, sizes: &[u16], pieces: impl Iterator<Item = &'a Access>) {
     let mut index = 0;
     let mut open: Option<(u64, u16)> = None;

@@ -1,4 +1,4 @@
-//! What the threads of a process share: its name, its place, the handlers of its signals.
+//! State shared by the threads of a process: its name, folder and signal handlers.
 
 use super::session::Image;
 use rustc_hash::FxHashMap;
@@ -6,22 +6,22 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
-/// Values of a handler that are none: the default, and to ignore the signal.
+/// Values of a handler that are not addresses: the default action, and to ignore the signal.
 const NO_HANDLERS: std::ops::RangeInclusive<u64> = 0..=1;
 
-/// One process, as long as it is one program.
+/// A process, from the start of a program to the next `exec`.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) image: Image,
     /// The program's name.
     pub(crate) name: String,
-    /// Its folder, from that of the recording on.
+    /// Its folder, relative to that of the recording.
     pub(crate) folder: PathBuf,
-    /// Which signals (bit n for number n) each handler was given.
+    /// Signals of each handler, as a bit set: bit n for signal n.
     handlers: RwLock<FxHashMap<u64, u64>>,
-    /// Changes with the handlers.
+    /// Incremented whenever a handler is registered; 0 if there are none.
     version: AtomicU64,
-    /// Processes that it began.
+    /// Number of processes that it started.
     n_children: AtomicU64,
 }
 
@@ -31,24 +31,24 @@ impl Process {
         Process { image, name: name.to_owned(), folder, handlers, version, n_children }
     }
 
-    /// A fork of this one, which begins with its handlers.
+    /// A fork of this process, with the same handlers.
     pub(crate) fn fork(&self, image: Image, name: &str, folder: PathBuf) -> Process {
         let handlers = self.handlers.read().unwrap_or_else(PoisonError::into_inner).clone();
         let version = AtomicU64::new(u64::from(!handlers.is_empty()));
         Process { version, handlers: RwLock::new(handlers), ..Process::new(image, name, folder) }
     }
 
-    /// It began another process.
+    /// Counts a process that it started.
     pub(crate) fn beget(&self) {
         self.n_children.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many processes it began.
+    /// Number of processes that it started.
     pub(crate) fn n_children(&self) -> u64 {
         self.n_children.load(Ordering::Relaxed)
     }
 
-    /// A signal is given a handler.
+    /// Registers a handler for a signal.
     pub(crate) fn handle(&self, signal: u32, pc: u64) {
         if !NO_HANDLERS.contains(&pc) {
             let mut handlers = self.handlers.write().unwrap_or_else(PoisonError::into_inner);
@@ -57,7 +57,7 @@ impl Process {
         }
     }
 
-    /// The signals that are handled at `pc`, a bit for each; 0 if it is no handler.
+    /// Signals handled at `pc`, as a bit set; 0 if it is not a handler.
     #[inline]
     pub(crate) fn signals_at(&self, pc: u64) -> u64 {
         if self.version.load(Ordering::Acquire) == 0 { 0 } else { self.look_up(pc) }

@@ -1,4 +1,4 @@
-//! One recording: what all of its threads share, where their files go, and what came of it.
+//! One recording: state shared by all of its threads, names of their files, and the summary.
 
 use super::code::Blocks;
 use super::functions::Functions;
@@ -14,22 +14,22 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What the threads of a recording share.
+/// State shared by the threads of a recording.
 pub(crate) struct Session {
     pub(crate) machine: Machine,
     /// Name of the program.
     pub(crate) app: String,
-    /// The folder that is made.
+    /// The folder to create.
     pub(crate) folder: Folder,
-    /// Each process has a folder of its own in it.
+    /// Whether each process has a folder of its own in it.
     pub(crate) is_split: bool,
     pub(crate) pool: Arc<Pool>,
     pub(crate) pack: PackOptions,
     pub(crate) gate: Gate,
     pub(crate) blocks: Blocks,
-    /// The function with which counting begins, where it is looked for by name.
+    /// The function at which counting starts, if one was requested.
     pub(crate) start_at: Option<Functions>,
-    /// The program's process, and whether it has ended.
+    /// Process id of the program, and whether it has ended.
     pub(crate) main_pid: u32,
     pub(crate) is_done: AtomicBool,
     shared: Mutex<Shared>,
@@ -38,71 +38,71 @@ pub(crate) struct Session {
 #[derive(Default)]
 struct Shared {
     processes: FxHashMap<Image, Arc<Process>>,
-    /// Folders that were given away, from that of the recording on.
+    /// Folders in use, relative to that of the recording.
     folders: Vec<PathBuf>,
-    /// How many files there are of each thread's number.
+    /// Number of files per thread.
     files: FxHashMap<(Image, u64), u32>,
     results: Vec<ThreadResult>,
 }
 
-/// A program in a process: one process may be several programs, one after the other.
+/// A program in a process; after `exec`, the same process runs another program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Image {
     pub(crate) pid: u32,
-    /// A later program of a process has a larger number; the first of all has 0.
+    /// Number of the program in its process: 0 for the first, larger for later ones.
     pub(crate) number: u64,
 }
 
-/// What came of one thread.
+/// Result of one thread.
 pub(crate) struct ThreadResult {
     pub(crate) process: Arc<Process>,
     pub(crate) written: Written,
-    /// It went on as another program.
+    /// Whether the thread ended in `exec`.
     pub(crate) has_left: bool,
 }
 
-/// What came of one process.
+/// Summary of one process.
 #[derive(Clone, Debug)]
 pub struct ProcessSummary {
-    /// Its number.
+    /// Process id.
     pub pid: u32,
     /// The program's name.
     pub name: String,
-    /// Where its trace lies: a file or a folder.
+    /// Path of its trace: a file or a folder.
     pub path: PathBuf,
-    /// Threads that executed something.
+    /// Threads that executed at least one instruction.
     pub threads: u64,
-    /// Instructions of all of them.
+    /// Instructions of all threads.
     pub instrs: u64,
-    /// Records of all of them.
+    /// Records of all threads.
     pub records: u64,
-    /// Bytes of their files.
+    /// Bytes of all files.
     pub bytes: u64,
-    /// It went on as another program.
+    /// Whether it continued as another program.
     pub next: Next,
-    /// Children of it that were not recorded.
+    /// Number of its children that were not recorded.
     pub children_left_out: u64,
 }
 
 impl ProcessSummary {
-    /// Where it lies in the folder of the recording was told; this tells where that is.
+    /// Prepends the folder of the recording to the path, which is relative to it so far.
     pub(crate) fn lies_in(mut self, recording: &Path) -> ProcessSummary {
-        // A path that is joined to nothing gets a slash at its end.
+        // Joining an empty path would append a slash.
         let inner = self.path.as_os_str();
         self.path = if inner.is_empty() { recording.to_owned() } else { recording.join(inner) };
         self
     }
 }
 
-/// What a process does after a program's end.
+/// What happens to a process when its program ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Next {
-    /// It ends.
+    /// The process ends.
     #[default]
     Nothing,
-    /// It continues as another program, which is recorded, too.
+    /// It continues as another program that is recorded, too.
     Recorded,
-    /// It continues as another program, which is not recorded.
+    /// It continues as another program that is not recorded.
     Unrecorded,
 }
 
@@ -135,8 +135,8 @@ impl Session {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The program in this process, which is a fork of `parent` if it is new and that is known. Others than the first have
-    /// a name.
+    /// The process of `image`. If it is new, it starts as a fork of `parent` if that is known. Only the first program may
+    /// have an empty name.
     pub(crate) fn process(&self, image: Image, parent: u32, name: &str) -> Arc<Process> {
         let mut shared = self.shared();
         if let Some(process) = shared.processes.get(&image) {
@@ -153,7 +153,8 @@ impl Session {
         process
     }
 
-    /// A folder for a program, from that of the recording on: itself for the first, unless each process has its own.
+    /// An unused folder for a program, relative to that of the recording: that folder itself for the first program, unless
+    /// each process has its own.
     fn new_folder(&self, shared: &mut Shared, image: Image, name: &str) -> PathBuf {
         if !self.is_split && image == (Image { pid: self.main_pid, number: 0 }) {
             return PathBuf::new();
@@ -164,21 +165,21 @@ impl Session {
         folder
     }
 
-    /// True if the process has ended, so that nothing more comes of it.
+    /// Whether the process has ended, so that no more words arrive from it.
     pub(crate) fn is_gone(&self, pid: u32) -> bool {
         if pid == self.main_pid {
             return self.is_done.load(Ordering::Acquire);
         }
         let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
-        // The state stands after the name, which may have any characters.
+        // The state follows the name, which may contain any characters.
         let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
         matches!(state, None | Some('Z' | 'X'))
     }
 
-    /// A name for the file of a thread that nothing has yet; its folder is there.
+    /// An unused file name for a thread; creates its folder.
     ///
     /// # Errors
-    /// `Io` if the folder cannot be made.
+    /// `Io` if the folder cannot be created.
     pub(crate) fn file_of(&self, process: &Process, tid: u64) -> Result<PathBuf> {
         let number = {
             let mut shared = self.shared();
@@ -192,15 +193,15 @@ impl Session {
         Ok(folder.join(renamed(&name, self.pack.packing)))
     }
 
-    /// Notes what came of a thread.
+    /// Adds the result of a thread.
     pub(crate) fn note(&self, result: ThreadResult) {
         self.shared().results.push(result);
     }
 
-    /// Writes what lies beside the files of threads, and sums up, process by process.
+    /// Writes the files that accompany those of threads, and returns a summary per process.
     ///
     /// # Errors
-    /// `Io` if it cannot be written.
+    /// `Io` if they cannot be written.
     pub(crate) fn finish(&self) -> Result<(Vec<ProcessSummary>, Vec<Finding>)> {
         let mut results = std::mem::take(&mut self.shared().results);
         results.sort_by_key(|result| {

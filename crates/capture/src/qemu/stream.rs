@@ -1,4 +1,4 @@
-//! What happened → entries: instructions with their accesses, outcomes of branches, clock readings, system calls.
+//! Turns a thread's history into entries: instructions with their accesses, branch outcomes, clock readings, system calls.
 //!
 //! SPEC: drmemtrace.md#grammar-of-a-file, drmemtrace.md#writing.
 
@@ -15,77 +15,77 @@ use quipu_ring::qemu::Access;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
-/// Entries that are handed on together.
+/// Number of entries after which they are passed on.
 const FLUSH_ENTRIES: usize = 16 << 10;
-/// Entries of a block that are put together before they are appended.
+/// Most entries of a block that are collected before they are appended.
 const SCRATCH: usize = 256;
-/// Entries that wait for the end of a signal's handler, at most: 12 MB.
+/// Most entries that wait for the end of a signal handler: 12 MB.
 const MOST_WAITING: usize = 1 << 20;
-/// A system call's largest error number.
+/// Largest error number of a system call.
 const MAX_ERRNO: i64 = 4095;
 
-/// What came after a block.
+/// What follows a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Another one, which begins here.
+    /// Another block, which starts at this address.
     Pc(u64),
-    /// Its last instruction called the system.
+    /// A system call by its last instruction.
     Syscall,
     /// Unknown: the thread was ended from outside.
     End,
 }
 
-/// How the last of the instructions that are written went.
+/// Outcome of the last instruction to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Last {
-    /// It is as it stands in the block.
+    /// As its entry in the block says.
     Plain,
     Taken,
     Untaken,
-    /// It went to this address.
+    /// Control went to this address.
     To(u64),
-    /// Where it went will be known when the signal's handler returns.
+    /// Becomes known when the signal handler returns.
     Open,
 }
 
-/// The entries of one thread.
+/// Builds the entries of one thread.
 pub(crate) struct Stream<'r> {
     target: Target<'r>,
     gate: &'r Gate,
     pub(super) out: Vec<Entry>,
-    /// The accesses of the present block.
+    /// Accesses of the current block.
     pub(crate) accesses: Vec<Access>,
-    /// The entries of the present block.
+    /// Buffer for the entries of the current block.
     scratch: Box<[Entry; SCRATCH]>,
-    /// In which chunk each block was last written with care, by number; 0 for none.
+    /// For each block, by number: the last chunk in which it was written as a whole; 0 for none.
     seen: Vec<u32>,
-    /// The present chunk.
+    /// The current chunk.
     chunk: u32,
     /// Ranges of `out` that are final.
     runs: Vec<Settled>,
-    /// The encodings that were written.
+    /// Encodings written so far, by address.
     codes: FxHashMap<u64, ([u8; 16], u8)>,
-    /// The string operation whose next iterations may come.
+    /// Address of the string operation that may continue with further iterations.
     repeats_at: Option<u64>,
-    /// A clock reading that waits for its place.
+    /// A clock reading that has not been written yet.
     reading: Option<(u64, u64)>,
-    /// The last one that was written.
+    /// The last reading that was written.
     written: (u64, u64),
     has_begun: bool,
-    /// The last instruction was written, and not passed over.
+    /// Whether the last instruction was recorded.
     pub(super) was_written: bool,
     window: Option<u64>,
-    /// The last instruction that was written is a branch, of a window.
+    /// Whether the last recorded instruction is a branch in a window.
     is_behind_branch: bool,
-    /// Where execution continues after a system call or a handler.
+    /// Where execution is expected to continue after a system call or a handler.
     expected: Option<Expected>,
     pub(super) events: Events,
 }
 
-/// Entries of blocks that were written in the present chunk before.
+/// Entries of blocks that the current chunk already contains.
 #[derive(Clone, Debug)]
 struct Settled {
-    /// Their places.
+    /// Their indices in `out`.
     range: Range<usize>,
     instrs: u64,
     targets: u64,
@@ -121,27 +121,27 @@ impl<'r> Stream<'r> {
         }
     }
 
-    /// What system calls mean here.
+    /// The system calls of this architecture.
     pub(crate) fn calls(&self) -> Calls {
         self.target.calls
     }
 
-    /// True if the last instruction was written.
+    /// Whether the last instruction was recorded.
     pub(crate) fn was_written(&self) -> bool {
         self.was_written
     }
 
-    /// Clock and processor were read.
+    /// Notes a reading of the clock and the processor.
     pub(crate) fn clock(&mut self, micros: u64, cpu: u64) {
         self.reading = Some((micros, cpu));
     }
 
-    /// Execution continued elsewhere, unseen.
+    /// Notes that execution continues at an unknown place.
     pub(crate) fn lose(&mut self) {
         (self.expected, self.repeats_at) = (None, None);
     }
 
-    /// A block is left.
+    /// Processes the end of a block.
     #[inline]
     pub(crate) fn leave(&mut self, block: &Block, number: u32, next: Next, process: &Process) -> Result<()> {
         if let Some(pc) = self.repeats_at.take()
@@ -173,13 +173,14 @@ impl<'r> Stream<'r> {
         self.flush_if_full()
     }
 
-    /// True if every access was made that the block makes.
+    /// Whether the block made all of its accesses.
     fn is_complete(&self, block: &Block) -> bool {
         self.accesses.last().map_or(0, |access| access.instr + 1) >= block.last_owing
     }
 
-    /// The instruction at which execution continues within a block that was given up there: it is to write to code, perhaps
-    /// its own, and the emulator translates anew. Only of what surely is reported: else the access is one that is not.
+    /// The instruction at which the emulator abandoned the block and continued: it is about to write to code, perhaps its
+    /// own, so the emulator translates again. Only considers instructions whose accesses are reported; otherwise the missing
+    /// access may be an unreported one.
     #[cold]
     fn resumes(&self, block: &Block, pc: u64) -> Option<usize> {
         let from = self.accesses.last().map_or(0, |access| usize::from(access.instr));
@@ -189,7 +190,7 @@ impl<'r> Stream<'r> {
             .then_some(index)
     }
 
-    /// A block is left for an address where none of its instructions goes, or not to its end.
+    /// Processes the end of a block that stopped early, or whose successor is none of the exit's destinations.
     #[cold]
     fn leave_oddly(&mut self, block: &Block, number: u32, next: Next, process: &Process) -> Result<()> {
         let n = block.ops.len();
@@ -241,8 +242,8 @@ impl<'r> Stream<'r> {
         self.flush_if_full()
     }
 
-    /// Leaves out accesses that are none of the block's: those that the emulator made after it, as when it delivered a
-    /// signal, seem to be of an instruction before the last.
+    /// Removes accesses that do not belong to the block. The emulator makes some after the block, for example to deliver a
+    /// signal; their instruction numbers go backwards.
     fn forget_strangers(&mut self, n: usize) {
         let mut latest = 0;
         let strange = self.accesses.iter().position(|access| {
@@ -255,7 +256,7 @@ impl<'r> Stream<'r> {
         }
     }
 
-    /// Control went to a signal's handler, from this address if it is known.
+    /// Notes a jump to a signal handler, from address `pc` if it is known.
     fn interrupt(&mut self, pc: Option<u64>, open: Option<Unresolved>, signals: u64) {
         if self.was_written {
             self.events.open(&mut self.out, pc, open, signals);
@@ -264,26 +265,26 @@ impl<'r> Stream<'r> {
         }
     }
 
-    /// How many instructions of a block were surely executed to their end.
+    /// Number of the block's instructions that certainly completed.
     fn n_certain(&self, block: &Block) -> usize {
         let Some(last) = self.accesses.last() else { return 0 };
         let index = usize::from(last.instr);
         let is_whole = block.ops.get(index).is_some_and(|op| !self.is_partial(op, index));
         let n = index + usize::from(is_whole);
-        // Where the last one goes is not known.
+        // The destination of the last one is unknown.
         if n == block.ops.len() && !matches!(block.exit, Exit::Through | Exit::Direct(_)) { n - 1 } else { n }
     }
 
-    /// True if an instruction did not make all accesses that it owes.
+    /// Whether an instruction did not make all accesses that it always makes.
     fn is_partial(&self, op: &Op, index: usize) -> bool {
         let made = self.accesses.iter().filter(|access| usize::from(access.instr) == index);
         let made = made.fold(0, |bits, access| bits | access.direction);
         (op.reads && made & 1 == 0) || (op.writes && made & 2 == 0)
     }
 
-    /// The instruction at which a block ended that was not executed to its end.
+    /// The instruction that did not complete and so ended the block.
     fn fault(&self, block: &Block, signals: u64) -> Option<usize> {
-        /// SIGILL, SIGTRAP and SIGFPE: no access has to fail for these.
+        /// SIGILL, SIGTRAP and SIGFPE: these do not require a failed access.
         const TRAPS: u64 = 1 << 4 | 1 << 5 | 1 << 8;
         /// SIGBUS and SIGSEGV.
         const FAULTS: u64 = 1 << 7 | 1 << 11;
@@ -299,7 +300,7 @@ impl<'r> Stream<'r> {
         [owing, trap].into_iter().flatten().min()
     }
 
-    /// A further execution of a string operation.
+    /// A further iteration of a string operation.
     fn iterate(&mut self, block: &Block, next: Next, process: &Process) {
         if !self.accesses.is_empty() && self.was_written {
             let len = u16::from(block.ops[0].len);
@@ -307,7 +308,7 @@ impl<'r> Stream<'r> {
             push_data(&mut self.out, &block.ops[0], &self.accesses);
         }
         match next {
-            // The last execution only finds that there is nothing to do.
+            // The final execution only finds that nothing is left to do.
             Next::Pc(pc) if pc == block.end => {}
             Next::Pc(pc) if pc == block.pc => self.repeats_at = Some(pc),
             Next::Pc(pc) => {
@@ -318,7 +319,7 @@ impl<'r> Stream<'r> {
         }
     }
 
-    /// Execution continues, with no block before.
+    /// Notes that execution continues at `pc`, without a block before it.
     pub(crate) fn arrive(&mut self, pc: u64, process: &Process) {
         match self.expected.take() {
             Some(Expected::Behind(end)) if end != pc => {
@@ -327,19 +328,19 @@ impl<'r> Stream<'r> {
             }
             Some(Expected::Anywhere) => match process.signals_at(pc) {
                 0 => self.events.close(&mut self.out, pc),
-                // The next signal comes before the first instruction.
+                // Another signal is delivered before the first instruction.
                 signals => self.events.reopen(&mut self.out, signals),
             },
             _ => {}
         }
     }
 
-    /// A system call ends, if nothing happens, at this address.
+    /// Sets the address at which a system call will return if no signal interrupts it.
     pub(crate) fn expect(&mut self, end: u64) {
         self.expected = Some(Expected::Behind(end));
     }
 
-    /// A handler returns by a system call that ends at this address.
+    /// Notes that a handler returns with a system call that ends at this address.
     pub(crate) fn go_back(&mut self, end: u64) {
         if self.was_written {
             self.out.push(Entry::marker(Marker::KERNEL_XFER, end));
@@ -347,7 +348,7 @@ impl<'r> Stream<'r> {
         self.expected = Some(Expected::Anywhere);
     }
 
-    /// A system call begins.
+    /// Writes the start of a system call.
     pub(crate) fn call(&mut self, number: u32, args: &[u64]) {
         self.out.push(Entry::marker(Marker::SYSCALL, u64::from(number)));
         if self.target.calls.may_block(number) {
@@ -359,7 +360,7 @@ impl<'r> Stream<'r> {
         }
     }
 
-    /// A system call ends.
+    /// Writes the result of a system call.
     pub(crate) fn result(&mut self, number: u32, result: i64) {
         self.out.push(Entry::marker(Marker::FUNC_ID, self.target.func_base + u64::from(number)));
         self.out.push(Entry::marker(Marker::FUNC_RETVAL, result.cast_unsigned()));
@@ -368,10 +369,10 @@ impl<'r> Stream<'r> {
         }
     }
 
-    /// Clock and processor, written at once.
+    /// Writes clock and processor immediately.
     pub(crate) fn pair(&mut self, micros: u64, cpu: u64) {
         self.reading = None;
-        // The clock may be set back; time in a trace never is.
+        // The system clock may be set back; time in a trace never decreases.
         let time = (micros + UNIX_EPOCH_MICROS).max(self.written.0);
         self.written = (time, cpu);
         self.out.push(Entry::marker(Marker::TIMESTAMP, time));
@@ -381,8 +382,8 @@ impl<'r> Stream<'r> {
         self.out.push(Entry::marker(Marker::CPU_ID, cpu));
     }
 
-    /// Writes the first `n` instructions of a block as far as they are wanted; gives the place of the first entry of the
-    /// last one.
+    /// Writes those of the first `n` instructions of a block that are to be recorded. Returns the index of the first entry
+    /// of the last one.
     #[inline]
     fn emit(&mut self, block: &Block, number: u32, n: usize, last: Last) -> Result<usize> {
         if self.gate.is_open {
@@ -408,7 +409,7 @@ impl<'r> Stream<'r> {
         let (first, wanted) = self.gate.pass((n - skip) as u64);
         let is_branch = n == block.ops.len() && block.exit != Exit::Through && last != Last::Open;
         let mut start = skip;
-        // A branch stands next to its successor, so that its window ends after that.
+        // A branch has to be followed by its successor, so its window includes that instruction.
         let goes_on = matches!(wanted, Wanted::All(window) if self.window == Some(window));
         if std::mem::take(&mut self.is_behind_branch) && !goes_on && !self.gate.is_over() {
             if wanted == Wanted::Some {
@@ -446,7 +447,7 @@ impl<'r> Stream<'r> {
         Ok(from)
     }
 
-    /// The next instruction is written, and belongs to this window.
+    /// Makes `window` the current window, before its next instruction is written.
     fn enter(&mut self, window: u64) -> Result<()> {
         let window = self.gate.has_windows().then_some(window);
         let is_new = self.window != window;
@@ -461,7 +462,7 @@ impl<'r> Stream<'r> {
         Ok(())
     }
 
-    /// Begins the file, with the first instruction that is written.
+    /// Starts the file at the first recorded instruction.
     #[inline]
     fn begin(&mut self) -> Result<()> {
         if self.has_begun { Ok(()) } else { self.begin_file() }
@@ -478,7 +479,7 @@ impl<'r> Stream<'r> {
         Ok(())
     }
 
-    /// Writes instructions of a block. Gives the place of the first entry of the last one.
+    /// Writes instructions of a block. Returns the index of the first entry of the last one.
     #[inline]
     fn write(&mut self, block: &Block, number: u32, range: Range<usize>, last: Last) -> usize {
         let start = self.out.len();
@@ -512,11 +513,11 @@ impl<'r> Stream<'r> {
         from
     }
 
-    /// The instructions before `end` with their accesses, each of which is an operand. Gives how many accesses these are, and
-    /// how many instructions made any that owe some.
+    /// Writes the instructions before `end` with their accesses, each of which is an operand. Returns the number of these
+    /// accesses, and the number of owing instructions that made any.
     ///
-    /// PERF: entries go one by one to a place that is always the same, and from there all at once: a copy of what lies between
-    /// two accesses is a call for a few bytes.
+    /// PERF: entries are written one by one to a fixed buffer and copied from there at once: copying the part between two
+    /// accesses would be a call for a few bytes.
     #[inline]
     fn write_plainly(&mut self, block: &Block, end: usize) -> (usize, u32) {
         let (mut at, mut n_made, mut from, mut n) = (0, 0, 0, 0);
@@ -541,7 +542,7 @@ impl<'r> Stream<'r> {
         (at, n_made)
     }
 
-    /// The same, of whatever kind the accesses are.
+    /// The same for accesses of any kind.
     fn write_in_pieces(&mut self, block: &Block, end: usize) -> (usize, u32) {
         let (mut at, mut n_made, mut from) = (0, 0, 0);
         while let Some(access) = self.accesses.get(at) {
@@ -558,7 +559,7 @@ impl<'r> Stream<'r> {
         (at, n_made)
     }
 
-    /// The entries from `start` on need no second look.
+    /// Marks the entries from `start` on as final.
     #[inline]
     fn settle(&mut self, start: usize, instrs: u64, targets: u64) {
         let end = self.out.len();
@@ -572,7 +573,7 @@ impl<'r> Stream<'r> {
         }
     }
 
-    /// As the fast way, with encodings where they are due, and a marker where an access is missing.
+    /// Slow path of `write`: adds encodings where needed, and a marker where an access is missing.
     #[cold]
     fn write_carefully(&mut self, block: &Block, range: Range<usize>) -> usize {
         let mut at = self.accesses.partition_point(|access| usize::from(access.instr) < range.start);
@@ -586,7 +587,7 @@ impl<'r> Stream<'r> {
 
     fn write_last(&mut self, block: &Block, index: usize, at: usize, last: Last, is_seen: bool) -> usize {
         let is_branch = block.exit != Exit::Through && index + 1 == block.ops.len();
-        // Clock readings stand before branches, but not after others.
+        // Clock readings go before branches, and after other instructions.
         let reading = if is_branch && index == 0 { None } else { self.reading.take() };
         let reading = reading.filter(|(micros, cpu)| (micros + UNIX_EPOCH_MICROS, *cpu) != self.written);
         if let (true, Some((micros, cpu))) = (is_branch, reading) {
@@ -620,7 +621,7 @@ impl<'r> Stream<'r> {
         from
     }
 
-    /// The accesses of one instruction, from this place on; gives their number.
+    /// Writes the accesses of one instruction, from index `at` on; returns their number.
     fn data(&mut self, block: &Block, index: usize, at: usize) -> usize {
         let rest = self.accesses.get(at..).unwrap_or_default();
         let op = &block.ops[index];
@@ -628,13 +629,13 @@ impl<'r> Stream<'r> {
             return push_data(&mut self.out, op, rest);
         }
         if op.owes {
-            // Prefetches and the like: the emulator does not say where.
+            // For prefetches and the like, the emulator does not report the address.
             self.out.push(Entry::marker(Marker::SKIPPED_MEMREF, 0));
         }
         0
     }
 
-    /// The encoding of an instruction, unless readers have it.
+    /// Writes the encoding of an instruction, unless it has been written before.
     fn encode(&mut self, block: &Block, index: usize) {
         let op = &block.ops[index];
         let code = (op.bytes, op.len);
@@ -663,7 +664,7 @@ impl<'r> Stream<'r> {
         if self.out.len() < FLUSH_ENTRIES { Ok(()) } else { self.flush() }
     }
 
-    /// Hands on what does not wait for a handler's end.
+    /// Passes on all entries that do not wait for the end of a handler.
     pub(crate) fn flush(&mut self) -> Result<()> {
         if self.events.is_waiting() {
             if self.out.len() < MOST_WAITING {
@@ -676,7 +677,7 @@ impl<'r> Stream<'r> {
             let (start, end) = (range.start, range.end);
             self.target.push(self.out.get(from..start).unwrap_or_default())?;
             let entries = self.out.get(range).unwrap_or_default();
-            // Where another chunk has begun meanwhile, encodings may have to be repeated.
+            // If another chunk has started, encodings may have to be repeated.
             if self.target.chunk() == self.chunk {
                 self.target.push_run(&Run { entries, instrs, targets })?;
             } else {
@@ -691,18 +692,18 @@ impl<'r> Stream<'r> {
         Ok(())
     }
 
-    /// Writes what waits for handlers that never return as far as it is known.
+    /// Stops waiting for handlers that never return, and completes their entries as far as possible.
     fn give_up(&mut self) {
         if self.events.give_up(&mut self.out) {
-            // Encodings went with branches whose outcome is unknown.
+            // Removing branches with unknown outcome also removed encodings.
             self.codes.clear();
             self.seen.clear();
-            // What is after them moved.
+            // Later entries have moved.
             self.runs.clear();
         }
     }
 
-    /// Ends the file; `None` if not one instruction was written.
+    /// Ends the file; `None` if no instruction was recorded.
     ///
     /// # Errors
     /// `Io` if it cannot be written.
@@ -718,8 +719,8 @@ impl<'r> Stream<'r> {
     }
 }
 
-/// Writes the accesses of one instruction, which stand first in `accesses`: reads before writes, pieces joined to
-/// operands. Gives how many pieces there are.
+/// Writes the accesses of one instruction, which are first in `accesses`: reads before writes, with pieces joined to
+/// operands. Returns the number of pieces.
 #[inline]
 fn push_data(out: &mut Vec<Entry>, op: &Op, accesses: &[Access]) -> usize {
     let Some(first) = accesses.first() else { return 0 };
@@ -731,7 +732,7 @@ fn push_data(out: &mut Vec<Entry>, op: &Op, accesses: &[Access]) -> usize {
     each_access(op, accesses, &mut |entry| out.push(entry))
 }
 
-/// Gives out the accesses of one instruction, each an operand of its own; their number.
+/// Passes the accesses of one instruction to `put`, each as an operand of its own; returns their number.
 #[inline(always)]
 fn each_access(op: &Op, accesses: &[Access], put: &mut impl FnMut(Entry)) -> usize {
     let Some(first) = accesses.first() else { return 0 };
@@ -741,8 +742,8 @@ fn each_access(op: &Op, accesses: &[Access], put: &mut impl FnMut(Entry)) -> usi
         if access.instr != first.instr {
             break;
         }
-        // Conditional stores are made with a read before, which the program knows nothing of; and after the instruction
-        // the emulator may access memory for itself, as when it delivers a signal.
+        // The emulator implements conditional stores with an additional read, which the program does not make. After the
+        // instruction, the emulator may access memory itself, for example to deliver a signal.
         let direction = access.direction & left;
         if op.is_plain {
             left &= !direction;

@@ -1,11 +1,11 @@
-//! What system calls mean to a trace: which may block, which return from a signal, which begin another program.
+//! System calls that matter to a trace: those that may block, return from a signal, or start another program.
 //!
-//! The numbers are those of Linux for each architecture; which calls may block is DynamoRIO's list
+//! The numbers are Linux's for each architecture; the list of calls that may block is DynamoRIO's
 //! (docs/formats/drmemtrace.md, *System calls*).
 
 use crate::program::Machine;
 
-/// The calls of one architecture.
+/// System calls of one architecture.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Calls {
     blocking: &'static [u32],
@@ -15,11 +15,11 @@ pub(crate) struct Calls {
     clone: u32,
 }
 
-/// Of the flags of `clone`: what it begins is a thread.
+/// Flag of `clone`: start a thread instead of a process.
 const CLONE_THREAD: u64 = 0x1_0000;
 
 impl Calls {
-    /// Those of `machine`.
+    /// The system calls of `machine`.
     pub(crate) fn of(machine: Machine) -> Calls {
         match machine {
             Machine::X86_64 => {
@@ -41,22 +41,22 @@ impl Calls {
         }
     }
 
-    /// True if the call begins a process; `flags` is its first argument.
+    /// Whether the call starts a process; `flags` is its first argument.
     pub(crate) fn is_fork(&self, number: u32, flags: u64) -> bool {
         self.fork.contains(&number) || (number == self.clone && flags & CLONE_THREAD == 0)
     }
 
-    /// True if the call may put the thread to sleep.
+    /// Whether the call may block the thread.
     pub(crate) fn may_block(&self, number: u32) -> bool {
         self.blocking.contains(&number)
     }
 
-    /// True if the call returns from a signal's handler.
+    /// Whether the call returns from a signal handler.
     pub(crate) fn is_sigreturn(&self, number: u32) -> bool {
         self.sigreturn.contains(&number)
     }
 
-    /// True if the call begins another program in the same process.
+    /// Whether the call starts another program in the same process.
     pub(crate) fn is_exec(&self, number: u32) -> bool {
         self.exec.contains(&number)
     }

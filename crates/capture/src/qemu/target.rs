@@ -1,4 +1,4 @@
-//! The file of one thread: where it goes, and what stands at its beginning.
+//! The file of one thread: its path and its header.
 
 use super::process::Process;
 use super::session::Session;
@@ -11,20 +11,20 @@ use quipu_drmemtrace::write::threads::{Run, ThreadFile, Written};
 use quipu_model::Result;
 use std::sync::Arc;
 
-/// Instructions in each chunk of an archive, as DynamoRIO has them.
+/// Instructions per chunk of an archive, as in DynamoRIO's traces.
 const CHUNK_INSTRS: u64 = 10_000_000;
-/// Bytes of a page, for the guests that there are.
+/// Page size in bytes of all supported guests.
 const PAGE_BYTES: u64 = 4096;
-/// Bytes of a cache line, which the emulator has none of: those of nearly all processors.
+/// Cache line size in bytes. The emulator has no caches; this is the size on nearly all processors.
 const LINE_BYTES: u64 = 64;
 
-/// Where one thread's entries go.
+/// Destination of one thread's entries.
 pub(crate) struct Target<'r> {
     session: &'r Session,
     process: Arc<Process>,
     pub(crate) tid: u64,
     pub(crate) calls: Calls,
-    /// What is added to the number of a system call to make it that of a function.
+    /// Offset from the number of a system call to that of a function.
     pub(crate) func_base: u64,
     file: Option<ThreadFile>,
 }
@@ -43,10 +43,10 @@ impl<'r> Target<'r> {
         }
     }
 
-    /// Makes the file, and gives what stands before the first clock reading.
+    /// Creates the file and returns the entries before the first clock reading.
     ///
     /// # Errors
-    /// `Io` if it cannot be made.
+    /// `Io` if it cannot be created.
     pub(crate) fn begin(&mut self) -> Result<Vec<Entry>> {
         let session = self.session;
         let path = session.file_of(&self.process, self.tid)?;
@@ -63,7 +63,7 @@ impl<'r> Target<'r> {
             Machine::I386 => FileType::ARCH_X86_32,
             Machine::Aarch64 => FileType::ARCH_AARCH64,
             Machine::Arm => FileType::ARCH_ARM32,
-            // The format has no bit for it.
+            // The format has no flag for it.
             Machine::Riscv64 => FileType(0),
         };
         let holds = FileType::ENCODINGS.or(FileType::SYSCALL_NUMBERS).or(FileType::BLOCKING_SYSCALLS);
@@ -90,7 +90,7 @@ impl<'r> Target<'r> {
         }
     }
 
-    /// Appends entries that need no second look.
+    /// Appends entries that are final.
     ///
     /// # Errors
     /// `Io` if the file cannot be written.
@@ -101,7 +101,7 @@ impl<'r> Target<'r> {
         }
     }
 
-    /// The chunk that is being written, from 1; 0 before the file is made.
+    /// Number of the current chunk, from 1; 0 before the file is created.
     pub(crate) fn chunk(&self) -> u32 {
         self.file.as_ref().map_or(0, ThreadFile::chunk)
     }

@@ -1,7 +1,7 @@
-//! The words of one thread → what happened: which block was left for what, which system calls were made.
+//! Decodes the words of one thread into a sequence of blocks and system calls.
 //!
-//! A block is written when it is known what came next, because only that tells how its last instruction went, and whether
-//! all of it was executed.
+//! A block is written once its successor is known, because only that shows the outcome of its last instruction, and whether
+//! the whole block was executed.
 
 use super::code::{Block, Blocks};
 use super::process::Process;
@@ -10,22 +10,22 @@ use quipu_model::Result;
 use quipu_ring::qemu::{Access, Kind, is_access, parts};
 use std::sync::Arc;
 
-/// One thread's words on their way to entries.
+/// Decodes one thread's words and passes blocks on to its [`Stream`].
 pub(crate) struct Words<'r> {
     blocks: &'r Blocks,
-    /// Those that this thread has met, by number.
+    /// Blocks that this thread has executed, by number.
     mine: Vec<Option<Arc<Block>>>,
     /// The block that is being executed.
     current: Option<u32>,
     pub(crate) stream: Stream<'r>,
     pub(crate) process: Arc<Process>,
-    /// A system call that is to be made again at this address, as if nothing had happened.
+    /// Address of a system call that is going to be restarted, as if it had not been interrupted.
     restart: Option<u64>,
-    /// The present block only makes such a call again.
+    /// Whether the current block only restarts such a call.
     is_restart: bool,
-    /// The call that has not ended.
+    /// The system call in progress.
     call: Option<Call>,
-    /// The thread went on as another program.
+    /// Whether the thread ended in `exec`.
     pub(crate) has_left: bool,
 }
 
@@ -34,24 +34,24 @@ pub(crate) struct Words<'r> {
 struct Call {
     number: u32,
     pc: u64,
-    /// Its beginning was written.
+    /// Whether its start was recorded.
     is_written: bool,
-    /// It begins another process.
+    /// Whether it starts another process.
     is_fork: bool,
 }
 
-/// How far words were read.
+/// How far words were processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fed {
-    /// To the end.
+    /// Completely.
     All,
-    /// As many; the next one is a block that is not described yet.
+    /// Up to this index; the next word is a block that has not been described yet.
     Until(usize),
-    /// As many; the rest of a group is to follow.
+    /// Up to this index; the rest of the group has not arrived yet.
     Within(usize),
 }
 
-/// The result of a call that was interrupted and is to be made again, as the emulator has it.
+/// Result of an interrupted call that is going to be restarted, as the emulator reports it.
 const RESTARTS: i64 = -512;
 
 impl<'r> Words<'r> {
@@ -69,7 +69,7 @@ impl<'r> Words<'r> {
         }
     }
 
-    /// Takes the next words.
+    /// Processes the next words.
     ///
     /// # Errors
     /// `Io` if the trace cannot be written.
@@ -90,7 +90,7 @@ impl<'r> Words<'r> {
                 at += 1;
                 continue;
             }
-            // Groups are published as a whole, and may be taken in two parts.
+            // Groups are published as a whole, but may be taken in two parts.
             let Some(rest) = words.get(at + 1..at + 1 + n) else { return Ok(Fed::Within(at)) };
             self.other(kind, value, rest)?;
             at += 1 + n;
@@ -99,14 +99,14 @@ impl<'r> Words<'r> {
         Ok(Fed::All)
     }
 
-    /// Passes over a block that will never be described: what follows stands apart from what came before.
+    /// Skips a block that will never be described: no connection is assumed between the code before and after it.
     pub(crate) fn pass_over(&mut self) -> Result<()> {
         self.settle(Next::End)?;
         self.stream.lose();
         Ok(())
     }
 
-    /// True if the block was described.
+    /// Whether the block has been described.
     #[inline]
     fn knows(&mut self, number: u32) -> bool {
         let at = number as usize;
@@ -128,7 +128,7 @@ impl<'r> Words<'r> {
         self.mine.get(number as usize)?.as_deref()
     }
 
-    /// A block begins to be executed.
+    /// Starts the execution of a block.
     #[inline]
     fn step(&mut self, number: u32) -> Result<()> {
         let Some(block) = self.mine.get(number as usize).and_then(|block| block.as_deref()) else {
@@ -156,7 +156,7 @@ impl<'r> Words<'r> {
         Ok(())
     }
 
-    /// Writes the present block.
+    /// Writes the current block.
     fn settle(&mut self, next: Next) -> Result<()> {
         let number = self.current.take();
         if let Some(number) = number.filter(|_| !self.is_restart)
@@ -235,7 +235,7 @@ impl<'r> Words<'r> {
         }
     }
 
-    /// Nothing more comes.
+    /// Ends the thread after its last word.
     ///
     /// # Errors
     /// `Io` if the trace cannot be written.

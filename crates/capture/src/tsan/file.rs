@@ -1,4 +1,4 @@
-//! A recording: the stream that a program wrote of itself. SPEC: stream.md#cells.
+//! A recording: the stream that an instrumented program wrote. SPEC: stream.md#cells.
 
 use quipu_cells::describe;
 use quipu_cells::layout::process;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 pub use quipu_streamed::recording::CellReader;
 
-/// A recording, with all its frames found.
+/// An opened recording, with all its frames located.
 #[derive(Debug)]
 pub struct Capture {
     recording: Recording,
@@ -20,16 +20,16 @@ pub struct Capture {
     n_bytes: u64,
 }
 
-/// True if this is a recording as its program wrote it, whatever became of it since.
+/// Whether this is a recording as its program wrote it, even if it was damaged later.
 pub fn is_capture(path: &Path) -> bool {
     recording::is_recording_at(path) && Capture::open(path).is_ok()
 }
 
 impl Capture {
-    /// Opens a file and finds what is in it.
+    /// Opens a recording and locates its frames.
     ///
     /// # Errors
-    /// `Unsupported` for anything but a recording; what [`quipu_streamed`] says of streams.
+    /// `Unsupported` if it is not a recording; those of [`quipu_streamed`] for streams.
     pub fn open(path: &Path) -> Result<Capture> {
         let source = Source::open(path)?;
         let trace = trace::open(&source, &OpenOptions::default())?;
@@ -38,7 +38,7 @@ impl Capture {
                 .in_file(source.name())
                 .hint("a program that was compiled with `quipu cc` leaves one when it runs"));
         };
-        // `ending` says why a stream has no END.
+        // `ending` reports why a stream has no END frame.
         let is_odd = |finding: &&Finding| {
             finding.severity >= Severity::Warning && finding.rule != "stream/no-end-frame"
         };
@@ -47,37 +47,37 @@ impl Capture {
         Ok(Capture { recording, name: source.name().to_owned(), findings, n_bytes })
     }
 
-    /// The version of its cells.
+    /// Version of the format of its cells.
     pub fn version(&self) -> u64 {
         describe::VERSION
     }
 
-    /// The process.
+    /// Process id of the program.
     pub fn pid(&self) -> u64 {
         self.recording.process().pid
     }
 
-    /// The process that it was forked from, if that was recorded, too.
+    /// Process id of the parent that forked it, if that was recorded, too.
     pub fn parent(&self) -> Option<u64> {
         self.recording.process().parent
     }
 
-    /// When it began, in seconds since 1970.
+    /// Start time, in seconds since 1970.
     pub fn started(&self) -> u64 {
         self.recording.process().start_ns / 1_000_000_000
     }
 
-    /// The name of the file, for messages.
+    /// File name, for messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub fn size_bytes(&self) -> u64 {
         self.n_bytes
     }
 
-    /// How the program ended.
+    /// How the recording ended.
     pub fn ending(&self) -> Ending {
         let became = self.recording.process().became;
         let has = |what| became.contains(&Some(what));
@@ -89,51 +89,51 @@ impl Capture {
         }
     }
 
-    /// The threads, in order of start.
+    /// The threads, in order of their start.
     pub fn threads(&self) -> &[Thread] {
         self.recording.threads()
     }
 
-    /// How many frames of threads should be there, going by their numbers, and are not.
+    /// Number of frames that are missing according to the frame numbers of threads.
     pub fn n_missing(&self) -> u64 {
-        // Damaged numbers may add up to more than there can be.
+        // Damaged numbers may sum to more than 64 bits.
         self.threads().iter().map(|thread| thread.missing).fold(0, u64::saturating_add)
     }
 
-    /// Begins to read what a thread did.
+    /// Starts to read the events of a thread.
     ///
     /// # Errors
-    /// What the file says.
+    /// Errors of reading the file.
     pub fn cells(&self, thread: &Thread) -> Result<CellReader> {
         self.recording.cells(thread)
     }
 
-    /// How long the program was recorded, if it ended of its own will.
+    /// Duration of the recording, if the program exited normally.
     pub fn duration(&self) -> Option<Duration> {
         self.recording.process().end_ns.map(Duration::from_nanos)
     }
 
-    /// What could not be read, as every verb reports it; `read` is what reading the events found.
+    /// All findings about damage, as every verb reports them; `read` contains those from reading events.
     pub fn findings(&self, read: &[Finding]) -> Vec<Finding> {
         self.findings.iter().chain(read).cloned().collect()
     }
 }
 
-/// Bytes that findings say are lost.
+/// Total number of bytes that findings report as lost.
 pub fn lost_bytes(findings: &[Finding]) -> u64 {
     let bytes = findings.iter().filter_map(|finding| finding.loss.as_ref()).map(|loss| loss.bytes.least());
     bytes.fold(0, u64::saturating_add)
 }
 
-/// How a program ended, as far as its recording tells.
+/// How a recording ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Of its own will.
+    /// The program exited normally.
     Exited,
-    /// It was killed, crashed, or became another program; or it still runs.
+    /// The program was killed, crashed, became another program, or is still running.
     Stopped,
-    /// It continued, but the file had the size that it may have.
+    /// The file reached its size limit; the program continued.
     SizeReached,
-    /// It continued, but the disk was full.
+    /// The disk was full; the program continued.
     DiskFull,
 }

@@ -1,7 +1,8 @@
-//! What all threads did, in an order that it can have happened in.
+//! Merges the events of all threads into an order in which they can have happened.
 //!
-//! Stamps count what threads do to each other. What a thread does between two of its stamps is put after the first and
-//! before the next, so what one thread did before it gave something to another comes before what that does with it.
+//! Stamps order the interactions of threads. The events of a thread between two of its stamps are placed after the first and
+//! before the second. So everything a thread did before it handed an object to another comes before the other thread's use
+//! of it.
 
 use crate::tsan::file::{Capture, CellReader};
 use quipu_cells::cell::Cell;
@@ -11,35 +12,35 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
 
-/// Who did something.
+/// The thread of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Who {
-    /// Position among the threads of the file, from 0.
+    /// Index of the thread in the file, from 0.
     pub index: usize,
-    /// The kernel's number.
+    /// Thread id of the kernel.
     pub tid: u64,
 }
 
-/// What reading found, apart from the events.
+/// Result of reading, apart from the events.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
-    /// What could not be read.
+    /// Findings about damage.
     pub findings: Vec<Finding>,
-    /// When the last frame was begun, in ns since the recording began.
+    /// Start of the last frame, in ns since the recording began.
     pub last_ns: u64,
 }
 
 impl Told {
-    /// How many frames could not be read; what a program says that it did not record is no damage.
+    /// Number of frames that could not be read. Events that the program reports as not recorded do not count as damage.
     pub fn n_damaged(&self) -> u64 {
         self.findings.iter().filter(|finding| finding.is_damage()).count() as u64
     }
 }
 
-/// Hands every event to `each`, in order, until it has enough; holes too.
+/// Passes every event, including holes, to `each` in order, until it breaks.
 ///
 /// # Errors
-/// `Io` if the file cannot be read; what `each` says.
+/// `Io` if the file cannot be read; errors of `each`.
 pub fn events<E: From<Error>>(
     capture: &Capture,
     each: &mut impl FnMut(Who, &Event<'_>) -> Result<ControlFlow<()>, E>,
@@ -50,7 +51,7 @@ pub fn events<E: From<Error>>(
     let mut queue = BinaryHeap::new();
     for (index, described) in capture.threads().iter().enumerate() {
         let stamp = Thread::new(capture.cells(described)?).next_stamp(&mut text)?;
-        // Its cells are read again when it is its turn, which may be much later.
+        // The cells are read again when the thread's turn comes, which may be much later.
         threads.push(None);
         queue.push(Reverse((stamp, index)));
     }
@@ -91,7 +92,7 @@ pub fn events<E: From<Error>>(
     Ok(told)
 }
 
-/// A thread on its way through what it did.
+/// A thread with its position in its events.
 struct Thread {
     reader: CellReader,
     cells: Vec<Cell>,
@@ -104,7 +105,7 @@ impl Thread {
         Thread { reader, cells: Vec::new(), at: 0, last_ns: 0 }
     }
 
-    /// Makes sure that there is a cell; false at the end.
+    /// Makes sure that a cell is available; returns false at the end.
     fn fill(&mut self) -> Result<bool> {
         while self.at >= self.cells.len() {
             self.cells.clear();
@@ -115,7 +116,7 @@ impl Thread {
         Ok(true)
     }
 
-    /// The first stamp; that of the end of time if there is none.
+    /// The first stamp; `u64::MAX` if there is none.
     fn next_stamp(&mut self, text: &mut Vec<u8>) -> Result<u64> {
         while self.fill()? {
             let (event, n_cells) = decode(&self.cells[self.at..], text);

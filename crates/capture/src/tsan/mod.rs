@@ -1,16 +1,16 @@
-//! Traces of programs that were compiled with instrumentation.
+//! Traces of programs compiled with instrumentation.
 //!
-//! Such a program leaves a recording, whatever becomes of it; this makes a Cacheray trace of one.
+//! Such a program writes a recording, which survives a crash; this module converts it to a Cacheray trace.
 //!
 //! | file | what |
 //! |---|---|
-//! | [`mod@file`] | what is in a recording, whole or not |
-//! | [`merge`] | what all threads did, in an order that it can have happened in |
-//! | [`trace`] | events → records |
-//! | [`show`] | events in words |
-//! | [`sites`] | the type that memory was allocated for |
-//! | [`record`](mod@record) | running such a program and making its trace |
-//! | [`wrap`] | compilers that make such programs |
+//! | [`mod@file`] | recordings, whole or damaged |
+//! | [`merge`] | events of all threads, in an order in which they can have happened |
+//! | [`trace`] | conversion of events to records |
+//! | [`show`] | textual form of events |
+//! | [`sites`] | types of allocations |
+//! | [`record`](mod@record) | running such a program and converting its recording |
+//! | [`wrap`] | compilers for such programs |
 //!
 //! Recordings are streams, described in docs/formats/stream.md.
 

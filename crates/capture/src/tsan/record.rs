@@ -1,4 +1,4 @@
-//! Recording a program that was compiled with instrumentation: it runs by itself, and a trace is made when it ended.
+//! Records a program that was compiled with instrumentation: it runs on its own; its recording is converted afterwards.
 
 use crate::child::Child;
 use crate::library;
@@ -18,14 +18,14 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What programs have in them that the runtime records: the name of its library, or its own name if it is a part of them.
+/// Byte sequences in programs that use the runtime: the name of the shared library, or a symbol of the static one.
 const MARKS: [&[u8]; 2] = [b"libquipu_rt.so\0", b"\0quipu_region_end\0"];
-/// The runtime that is loaded.
+/// File name of the shared runtime.
 const LIBRARY: &str = "libquipu_rt.so";
 /// Larger programs are not searched.
 const MAX_PROGRAM_BYTES: u64 = 1 << 30;
 
-/// Whether it can be used here: it needs nothing but a program that was compiled for it.
+/// Checks whether this front end can be used here. It needs only a program that was compiled for it.
 ///
 /// # Errors
 /// None.
@@ -33,7 +33,7 @@ pub fn usable() -> Result<()> {
     Ok(())
 }
 
-/// True if the program of a command line was compiled with instrumentation.
+/// Whether the program of a command line was compiled with instrumentation.
 pub fn is_instrumented(command: &[OsString]) -> bool {
     let Ok(program) = Program::find(command) else { return false };
     has_runtime(&program.path)
@@ -47,18 +47,18 @@ fn has_runtime(path: &Path) -> bool {
     MARKS.iter().any(|mark| memchr::memmem::find(&bytes, mark).is_some())
 }
 
-/// Records a program into one file for each process, with what it was made of beside it: `NAME.quipu`.
+/// Records a program into one file per process, and keeps the recording next to it: `NAME.quipu`.
 ///
 /// # Errors
-/// `Usage` for limits by instructions, which are not counted here; `Missing` if the program recorded nothing; what
-/// [`Program::find`] and [`collect`] say.
+/// `Usage` for limits in instructions, which are not counted here; `Missing` if the program recorded nothing; those of
+/// [`Program::find`] and [`collect`].
 pub fn record(job: &Job) -> Result<Summary> {
     refuse(&job.limits)?;
     let program = Program::find(&job.command)?;
     let path =
         job.output.clone().unwrap_or_else(|| format!("{}.{}.trace", program.name, std::process::id()).into());
     refuse_name(&path)?;
-    // The program runs only once, so names are looked at before.
+    // The program runs only once, so file names are checked first.
     fresh::check_file(&path, job.replace)?;
     fresh::check_file(&path.with_extension("quipu"), job.replace)?;
     let folder = Captures::new(&path)?;
@@ -90,11 +90,11 @@ pub fn record(job: &Job) -> Result<Summary> {
             replace: job.replace,
             pool: &pool,
             damaged: Damaged::Keep,
-            // A process that does nothing has a trace like the others.
+            // A process without events gets a trace like the others.
             may_be_empty: true,
             source_map: &[],
         };
-        // It is a trace of its own, which stays if the other cannot be written.
+        // The recording is a trace as well, and is kept if the conversion cannot be written.
         fresh::rename(capture, &kept, job.replace)?;
         let summary = collect(&kept, &output)?;
         is_limited |= matches!(summary.ending, Ending::SizeReached | Ending::DiskFull);
@@ -116,12 +116,12 @@ pub fn record(job: &Job) -> Result<Summary> {
     Ok(Summary { path, processes, findings, n_refused: 0, is_limited, status, machine: program.machine })
 }
 
-/// What is said if a program records by a runtime of another build: one that is a part of it, or that is loaded.
+/// A finding if the program's runtime, linked or loaded, is from another build.
 fn other_build(program: &Path) -> Result<Option<Finding>> {
     let bytes = fs::read(program).map_err(|cause| cannot("read", program, cause))?;
     let is_loaded = memchr::memmem::find(&bytes, MARKS[0]).is_some();
     let file = match is_loaded {
-        // That it is nowhere to be found is no matter to a program that runs.
+        // If it is not found, this does not matter: the program runs.
         true => library::find(LIBRARY, wrap::PACKAGE).ok(),
         false => Some(program.to_owned()),
     };
@@ -135,7 +135,7 @@ fn other_build(program: &Path) -> Result<Option<Finding>> {
     }))
 }
 
-/// The rule that the runtime of a program is the one that goes with this program.
+/// The rule that the runtime of a program has to belong to this version of Quipu.
 static OTHER_RUNTIME: RuleInfo = RuleInfo {
     name: "record/other-runtime",
     group: "",
@@ -145,7 +145,7 @@ static OTHER_RUNTIME: RuleInfo = RuleInfo {
     original: &[],
 };
 
-/// A trace cannot have the name of the recording beside it.
+/// Refuses a trace name that would clash with the recording next to it.
 fn refuse_name(path: &Path) -> Result<()> {
     match path.extension().is_some_and(|end| end == "quipu") {
         false => Ok(()),
@@ -155,7 +155,7 @@ fn refuse_name(path: &Path) -> Result<()> {
     }
 }
 
-/// Limits that need instructions.
+/// Refuses limits that need instruction counts.
 fn refuse(limits: &Limits) -> Result<()> {
     let refused = [
         (limits.most_instrs.is_some(), "--max-instrs"),
@@ -172,13 +172,13 @@ fn refuse(limits: &Limits) -> Result<()> {
     }
 }
 
-/// `prog.trace` with what the recording is called after, in place of the ending.
+/// `prog.trace` with the process part of the recording's name in place of the extension.
 fn with_process(path: &Path, name: &str) -> PathBuf {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!("{stem}.{}.trace", name.replace(".quipu", "")))
 }
 
-/// Where recordings are until the program ended; what is left goes away.
+/// Folder of the recordings while the program runs; removed on drop.
 struct Captures {
     folder: PathBuf,
 }
@@ -196,7 +196,7 @@ impl Captures {
         Ok(Captures { folder })
     }
 
-    /// What the runtime gets: a file for each process.
+    /// Value of `QUIPU_OUT` for the runtime: one file per process.
     fn pattern(&self) -> OsString {
         let mut pattern = Vec::new();
         for &byte in self.folder.as_os_str().as_bytes() {
@@ -206,7 +206,7 @@ impl Captures {
         OsString::from_vec(pattern)
     }
 
-    /// The files, those of the program's own process first; others only if they are wanted.
+    /// The recordings, those of the program's own process first; those of other processes only if requested.
     fn files(&self, pid: u32, with_others: bool) -> Result<Vec<(String, PathBuf)>> {
         let failed = |cause| cannot("list", &self.folder, cause);
         let mut files = Vec::new();

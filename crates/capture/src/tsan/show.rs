@@ -1,4 +1,4 @@
-//! Events in words: what a recording has, for those who look into it.
+//! Textual form of the events in a recording, for inspection.
 
 use crate::tsan::merge::Who;
 use crate::tsan::sites::{Sites, Spot};
@@ -6,48 +6,48 @@ use quipu_cells::cell::{access, atomic, heap, sync, text};
 use quipu_cells::describe::SYNCS;
 use quipu_cells::event::{self, Event};
 
-/// Callers of an allocation that are told.
+/// Most callers listed for an allocation.
 const MAX_CALLERS: usize = 16;
-/// Deepest stack that is kept: functions that were left by a jump are never taken off.
+/// Maximum depth of the call stack; functions left by a jump are never popped.
 const MAX_STACK: usize = 1 << 16;
 
-/// An event.
+/// An event as a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
-    /// The kernel's number of the thread.
+    /// Thread id of the kernel.
     pub tid: u64,
-    /// What it is: `read`, `atomic-add`, `alloc`, `lock`, …
+    /// Kind of event: `read`, `atomic-add`, `alloc`, `lock`, …
     pub kind: &'static str,
-    /// Its place among all events that have one.
+    /// Its position among all stamped events.
     pub stamp: Option<u64>,
-    /// The memory or the object that it is about.
+    /// Address of the memory or object concerned.
     pub addr: Option<u64>,
-    /// Bytes that are accessed or allocated.
+    /// Size in bytes of the access or allocation.
     pub size: Option<u64>,
-    /// Where the program continues after it.
+    /// Address of the instruction after the event.
     pub pc: Option<u64>,
-    /// The place of that.
+    /// Source location of that address.
     pub spot: Spot,
-    /// More, each with its name.
+    /// Further details, each with its name.
     pub details: Vec<(&'static str, Detail)>,
-    /// Who called the function that allocated, innermost first.
+    /// Callers of the allocating function, innermost first.
     pub callers: Vec<(u64, Spot)>,
 }
 
-/// One thing more about an event.
+/// The value of a further detail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// In words.
+    /// Text.
     Text(String),
     /// A number.
     Count(u64),
     /// An address.
     Addr(u64),
-    /// It is so.
+    /// A flag that is set.
     Yes,
 }
 
-/// Which family a kind belongs to, if that has more than one: what a filter may name as well.
+/// The family of a kind, if it has several kinds; filters accept families, too.
 pub fn family(kind: &str) -> Option<&'static str> {
     match kind {
         _ if kind.starts_with("atomic-") => Some("atomic"),
@@ -61,7 +61,7 @@ pub fn family(kind: &str) -> Option<&'static str> {
     }
 }
 
-/// All kinds there are, but for those of atomic operations.
+/// All kinds, except those of atomic operations.
 pub fn kinds() -> Vec<&'static str> {
     let rest = [
         "read",
@@ -98,16 +98,17 @@ const ATOMICS: [(u8, &str); 11] = [
     (atomic::COMPARE, "atomic-compare"),
 ];
 
-/// Puts events into words, one after the other.
+/// Converts events to rows, in order.
 #[derive(Debug, Default)]
 pub struct Shower {
     sites: Sites,
-    /// Where the functions were called from that are active, outermost first, of each thread.
+    /// Return addresses of the active functions of each thread, outermost first.
     callers: Vec<Vec<u64>>,
 }
 
 impl Shower {
-    /// The event in words; `None` for what fills gaps. Of those that are not `wanted`, only what later ones need is remembered.
+    /// The row of an event; `None` for padding, and for events that are not `wanted`. From those, only the state needed for
+    /// later events is kept.
     pub fn row(&mut self, who: Who, event: &Event<'_>, wanted: impl FnOnce(&Row) -> bool) -> Option<Row> {
         let mut row = Row { tid: who.tid, ..Row::default() };
         let mut allocated = None;

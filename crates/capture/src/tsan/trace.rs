@@ -1,4 +1,4 @@
-//! Events → records: what a Cacheray trace has room for. SPEC: stream.md#recordings.
+//! Converts events to the records of a Cacheray trace. SPEC: stream.md#recordings.
 
 use crate::tsan::file::{Capture, Ending, lost_bytes};
 use crate::tsan::merge::{Told, Who, events};
@@ -20,100 +20,100 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The format of the traces that are made.
+/// Format of the traces.
 pub const MADE: &str = "cacheray";
-/// Name of memory whose type is unknown, as Cacheray writes it.
+/// Type name of memory whose type is unknown, as Cacheray writes it.
 const UNTYPED: &[u8] = b"void*";
-/// Deepest stack that is kept: functions that were left by a jump are never taken off.
+/// Maximum depth of the call stack; functions left by a jump are never popped.
 const MAX_STACK: usize = 1 << 16;
 
-/// A range of more bytes is damage: no program has that much memory, and the trace would take all room that there is.
+/// A larger range is damage: no program has that much memory, and the trace would fill the disk.
 const MAX_RANGE_BYTES: u64 = 1 << 40;
 
-/// How long the program was recorded: to its end if that is known, else to the last frame that a thread began.
+/// Duration of the recording: up to its end if known, otherwise up to the last frame that a thread started.
 pub fn duration(capture: &Capture, told: &Told) -> Duration {
     capture.duration().unwrap_or(Duration::from_nanos(told.last_ns))
 }
 
-/// What a recording had, and what became of it.
+/// Contents of a recording, and the result of its conversion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// The program, if that is known.
+    /// Path of the program, if known.
     pub program: Option<PathBuf>,
-    /// Its process.
+    /// Process id.
     pub pid: u64,
-    /// Threads that recorded something.
+    /// Threads that recorded at least one event.
     pub n_threads: u64,
-    /// Reads and writes that the compiler reported, plain ones.
+    /// Plain reads and writes reported by the compiler's instrumentation.
     pub n_accesses: u64,
     /// Atomic operations.
     pub n_atomics: u64,
     /// Allocations.
     pub n_allocations: u64,
-    /// Allocations whose type is known and says something.
+    /// Allocations whose type is known and specific.
     pub n_typed: u64,
     /// Allocations of characters or bytes.
     pub n_bytes_typed: u64,
-    /// Allocations whose type is unknown, by the reason.
+    /// Allocations whose type is unknown, by reason.
     pub unknown: BTreeMap<Unknown, Allocations>,
-    /// Annotations of the program's own: begins and ends of regions.
+    /// Annotations by the program: starts and ends of regions.
     pub n_annotations: u64,
-    /// Calls of functions.
+    /// Function calls.
     pub n_calls: u64,
-    /// What threads did to each other.
+    /// Interactions of threads.
     pub n_syncs: u64,
-    /// How it ended.
+    /// How the recording ended.
     pub ending: Ending,
-    /// From the first to the last that is known.
+    /// Time from the start to the last known moment.
     pub duration: Duration,
-    /// What was begun and not written to its end.
+    /// Events that were started but not completely written.
     pub n_holes: u64,
     /// Frames of threads that are missing or damaged.
     pub n_missing: u64,
-    /// Bytes of the file that nothing was made of.
+    /// Bytes of the file that could not be converted.
     pub gap_bytes: u64,
-    /// All of that as findings.
+    /// Findings about all of these losses.
     pub findings: Vec<Finding>,
-    /// The number of records in the trace before the first damage of the file; `None` if that is whole.
+    /// Number of records in the trace before the first damage in the file; `None` if the file is undamaged.
     pub doubtful_from: Option<u64>,
-    /// What was written.
+    /// Summary of the written trace.
     pub written: Written,
 }
 
-/// Some allocations.
+/// Number and size of some allocations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allocations {
-    /// How many.
+    /// Number of allocations.
     pub n_allocations: u64,
-    /// Bytes of all of them.
+    /// Bytes of all allocations.
     pub n_bytes: u64,
 }
 
-/// Where a trace goes.
+/// Destination of a trace.
 #[derive(Clone, Debug)]
 pub struct Output<'a> {
-    /// Its name.
+    /// Path of the trace.
     pub path: &'a Path,
-    /// How it is packed.
+    /// Container and compression.
     pub packing: &'a PackOptions,
-    /// What may stand there before.
+    /// What may be overwritten.
     pub replace: Replace,
-    /// Threads that pack.
+    /// Pool of threads for compression.
     pub pool: &'a Arc<Pool>,
-    /// Whether what is made of a damaged recording is kept.
+    /// Whether the result of a damaged recording is kept.
     pub damaged: Damaged,
     /// Whether a trace without records is written.
     pub may_be_empty: bool,
-    /// Where sources are that were moved since they were compiled: what their names began with, and what it is now.
+    /// Prefixes of source paths at compilation, each with its replacement, for sources that have moved.
     pub source_map: &'a [(String, String)],
 }
 
-/// Makes a trace of a recording.
+/// Converts a recording to a trace.
 ///
 /// # Errors
-/// `Unsupported` if it is none; `Damaged` if it is damaged, unless the output is kept; `Missing` if nothing was recorded and the
-/// trace may not be empty; `Usage`
-/// if something of the trace's name must stay; `Io` if a file cannot be read or written.
+/// `Unsupported` if it is not a recording; `Damaged` if it is damaged, unless the output is kept; `Missing` if nothing was
+/// recorded and the trace may not be empty; `Usage` if an existing file of that name must stay; `Io` if a file cannot be
+/// read or written.
 pub fn collect(capture: &Path, output: &Output<'_>) -> Result<Summary> {
     let capture = Capture::open(capture)?;
     let writer =
@@ -133,7 +133,7 @@ pub fn collect(capture: &Path, output: &Output<'_>) -> Result<Summary> {
         maker.event(who, event)?;
         Ok::<_, Error>(ControlFlow::Continue(()))
     })?;
-    // What was allocated last has nothing after it that would have written it.
+    // The last allocation of each thread has no later event that would write it.
     for (index, thread) in capture.threads().iter().enumerate().take(maker.threads.len()) {
         maker.settle(Who { index, tid: thread.tid })?;
     }
@@ -144,7 +144,7 @@ pub fn collect(capture: &Path, output: &Output<'_>) -> Result<Summary> {
     summary.n_missing = summary.n_missing.saturating_add(told.n_damaged());
     summary.gap_bytes = lost_bytes(&findings);
     let mut intake = Intake::new(output.damaged);
-    // Parts of threads are merged by time, so what a lost one held may belong anywhere.
+    // Events of threads are merged by time, so lost ones may belong anywhere.
     intake.take(&mut findings, SoFar::default())?;
     let reading = intake.finish();
     if writer.n_records() == 0 && !output.may_be_empty {
@@ -157,7 +157,7 @@ pub fn collect(capture: &Path, output: &Output<'_>) -> Result<Summary> {
 }
 
 impl Summary {
-    /// What the file says before anything in it is read.
+    /// The facts known before reading events.
     fn of(capture: &Capture) -> Summary {
         Summary {
             program: None,
@@ -184,14 +184,14 @@ impl Summary {
     }
 }
 
-/// A thread on its way.
+/// State of a thread.
 #[derive(Debug, Default)]
 struct Thread {
-    /// Where the functions were called from that are active, outermost first.
+    /// Return addresses of the active functions, outermost first.
     callers: Vec<u64>,
-    /// An allocation that is not written yet, because the program may say next what it is.
+    /// An allocation that is not written yet, because an annotation of its type may follow.
     allocated: Option<Allocated>,
-    /// What was freed last, if nothing was done since.
+    /// Address of the memory freed by the last event, if that was a release.
     released: Option<u64>,
 }
 
@@ -202,16 +202,16 @@ struct Allocated {
     element_bytes: u64,
     n_elements: u64,
     name: Vec<u8>,
-    /// What the program uses of it, if a layer of allocators has a header before that.
+    /// The part that the program uses, if a layer of allocators has a header before it.
     inner: Option<Box<Allocated>>,
 }
 
 struct Maker {
     writer: TraceWriter,
     threads: Vec<Thread>,
-    /// Regions by address: what `realloc` may have to bring back, and what is worth removing.
+    /// Live regions by address: those that a failed `realloc` restores, and those whose end has to be written.
     live: BTreeMap<u64, Allocated>,
-    /// Bytes of blocks of the heap, by address.
+    /// Size in bytes of heap blocks, by address.
     blocks: FxHashMap<u64, u64>,
     sites: Sites,
     summary: Summary,
@@ -222,7 +222,7 @@ impl Maker {
         if self.threads.len() <= who.index {
             self.threads.resize_with(who.index + 1, Thread::default);
         }
-        // Calls and returns stand between an allocation and what is said of it.
+        // Calls and returns may come between an allocation and its annotation.
         match event {
             Event::Enter { caller, .. } => {
                 self.summary.n_calls += 1;
@@ -306,7 +306,7 @@ impl Maker {
 
     fn allocated(&mut self, who: Who, region: &event::Region<'_>, released: Option<u64>) -> Result<()> {
         if region.call == heap::REALLOC_FAILED {
-            // It was told that the old memory is to be freed, which did not happen.
+            // The recording announced the release of the old memory, which then did not happen.
             if let Some(old) = self.live.get(&region.addr).cloned() {
                 return self.begin(who, old);
             }
@@ -352,7 +352,7 @@ impl Maker {
         Ok(())
     }
 
-    /// Writes an allocation that no annotation said more about.
+    /// Writes the pending allocation, which no annotation has replaced.
     fn settle(&mut self, who: Who) -> Result<()> {
         let thread = &mut self.threads[who.index];
         thread.released = None;
@@ -362,7 +362,7 @@ impl Maker {
         }
     }
 
-    /// Writes that a region begins, and the one within it.
+    /// Writes the start of a region, and of the one within it.
     fn begin(&mut self, who: Who, region: Allocated) -> Result<()> {
         self.put_add(who, &region)?;
         if let Some(inner) = region.inner.as_deref().cloned() {
@@ -375,7 +375,7 @@ impl Maker {
 
     fn released(&mut self, who: Who, heap: &event::Heap) -> Result<()> {
         self.threads[who.index].released = Some(heap.addr);
-        // What `realloc` may bring back stays known until that is over.
+        // The old region is kept until the outcome of `realloc` is known.
         let was_live = match heap.call {
             heap::REALLOC => self.live.contains_key(&heap.addr),
             _ => self.live.remove(&heap.addr).is_some(),
@@ -383,7 +383,7 @@ impl Maker {
         if was_live {
             self.put_remove(who, heap.addr)?;
         }
-        // What the program said of parts of the block ends with it.
+        // Annotated parts of the block end with it.
         let end = heap.addr.saturating_add(self.blocks.remove(&heap.addr).unwrap_or(0));
         let inside = (Bound::Excluded(heap.addr), Bound::Excluded(end.max(heap.addr + 1)));
         let inside: Vec<u64> = self.live.range(inside).map(|(addr, _)| *addr).collect();
@@ -445,7 +445,7 @@ impl Maker {
     }
 }
 
-/// A range in pieces of the sizes that processors access, the largest first.
+/// Splits a range into pieces of sizes that processors access, the largest first.
 fn pieces(mut addr: u64, mut size: u64) -> impl Iterator<Item = (u64, u64)> {
     std::iter::from_fn(move || {
         let piece = if size >= 16 { 16 } else { 1 << size.checked_ilog2()? };

@@ -1,8 +1,8 @@
-//! Compilers with instrumentation: what `quipu cc` and `quipu c++` run.
+//! Compilers with instrumentation: the implementation of `quipu cc` and `quipu c++`.
 //!
-//! The command line is the compiler's own. What is compiled gets calls of the runtime, and what is linked gets the runtime in
-//! place of the compiler's own race detector. clang has a flag for the second. gcc has none, and links its detector wherever it
-//! is asked to instrument; so where one command compiles and links, it is done in two steps here.
+//! The command line is that of the compiler. Compiled code gets calls of the runtime, and linked programs get the runtime
+//! instead of the compiler's own race detector. clang has a flag for the latter. gcc has none, and links its detector
+//! whenever instrumentation is requested; so a command that compiles and links is split into two steps.
 
 use crate::library;
 use quipu_model::fresh::cannot;
@@ -12,7 +12,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Which compiler it is, as far as flags differ.
+/// Family of a compiler, as far as its flags differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// gcc and g++.
@@ -21,23 +21,23 @@ pub enum Family {
     Clang,
 }
 
-/// How the runtime is linked.
+/// How to link the runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Runtime {
-    /// The library that is loaded with the program.
+    /// Path of the shared library, loaded with the program.
     Shared(PathBuf),
-    /// The library that becomes part of the program.
+    /// Path of the static library, linked into the program.
     Static(PathBuf),
 }
 
-/// What is run.
+/// The commands to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Arguments of the compiler, a list for each time that it is run.
+    /// Arguments of each run of the compiler.
     pub commands: Vec<Vec<OsString>>,
 }
 
-/// Options whose argument may be the next word.
+/// Options whose argument may be a separate word.
 const WITH_ARGUMENT: &[&str] = &[
     "-o",
     "-I",
@@ -85,35 +85,35 @@ const WITH_ARGUMENT: &[&str] = &[
     "-rpath",
 ];
 
-/// Endings of what is compiled.
+/// File name extensions of sources.
 const SOURCES: &[&str] = &[
     "c", "C", "cc", "cp", "cxx", "cpp", "CPP", "c++", "i", "ii", "m", "mm", "M", "s", "S", "sx", "f90",
     "F90", "f", "F", "d", "go",
 ];
 
-/// Options after which nothing is linked.
+/// Options with which nothing is linked.
 const NO_LINK: &[&str] =
     &["-c", "-S", "-E", "-M", "-MM", "-fsyntax-only", "--precompile", "-emit-ast", "--analyze"];
-/// Options after which nothing is added to what is linked.
+/// Options with which nothing is added to the linked files.
 const BARE_LINK: &[&str] = &["-r", "-nostdlib", "-nodefaultlibs", "--relocatable"];
 
-/// What an argument is.
+/// Role of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Option,
     /// Belongs to the option before it.
     Argument,
     Source,
-    /// An object, a library: for the linker.
+    /// An object or library for the linker.
     Linked,
 }
 
-/// What has to be run for these arguments.
+/// Plans the compiler runs for these arguments.
 ///
-/// `folder` is where objects that were not asked for may stand for a while; `include` is where `quipu.h` is.
+/// `folder` is for temporary objects that the user did not request; `include` contains `quipu.h`.
 ///
 /// # Errors
-/// `Unsupported` for programs that are linked statically as a whole.
+/// `Unsupported` for fully static linking.
 pub fn plan(
     family: Family,
     args: &[OsString],
@@ -126,7 +126,7 @@ pub fn plan(
     let n_sources = roles.iter().filter(|role| **role == Role::Source).count();
     let n_linked = roles.iter().filter(|role| **role == Role::Linked).count();
     if n_sources + n_linked == 0 {
-        // A question about the compiler.
+        // A query about the compiler.
         return Ok(Plan { commands: vec![args.to_vec()] });
     }
     let links = !has(NO_LINK);
@@ -153,7 +153,7 @@ pub fn plan(
     }
 }
 
-/// Compiles each source to an object of its own, then links those.
+/// Compiles each source to an object of its own, then links the objects.
 fn in_two_steps(
     args: &[OsString],
     roles: &[Role],
@@ -167,7 +167,7 @@ fn in_two_steps(
     let names_rules = args.iter().any(|arg| arg.as_bytes().starts_with(b"-MF"));
     for (nth, (arg, role)) in args.iter().zip(roles).enumerate() {
         if *role != Role::Source {
-            // The language is that of sources, and what is linked are objects.
+            // The language applies to sources; the linked files are objects.
             let is_for_compiling =
                 is_language(args, nth) || is_rules(arg) || nth > 0 && args[nth - 1] == "-MF";
             if !is_for_compiling {
@@ -178,7 +178,7 @@ fn in_two_steps(
         let object = folder.join(format!("{nth}.o"));
         let mut compile = compiling.to_vec();
         for (other, (arg, role)) in args.iter().zip(roles).enumerate() {
-            // A language applies to what stands after it.
+            // A language option applies to later arguments.
             if other > nth && is_language(args, other) {
                 continue;
             }
@@ -201,17 +201,17 @@ fn in_two_steps(
     Plan { commands }
 }
 
-/// True for `-x LANGUAGE`.
+/// Whether the argument belongs to `-x LANGUAGE`.
 fn is_language(args: &[OsString], nth: usize) -> bool {
     args[nth] == "-x" || nth > 0 && args[nth - 1] == "-x" || args[nth].as_bytes().starts_with(b"-x")
 }
 
-/// True for options about rules for make.
+/// Whether the argument is an option for make rules.
 fn is_rules(arg: &OsStr) -> bool {
     arg == "-MD" || arg == "-MMD" || arg == "-MP" || arg.as_bytes().starts_with(b"-MF")
 }
 
-/// What each argument is.
+/// Roles of all arguments.
 fn roles(args: &[OsString]) -> Vec<Role> {
     let mut roles = Vec::with_capacity(args.len());
     let mut language = false;
@@ -248,15 +248,15 @@ fn roles(args: &[OsString]) -> Vec<Role> {
     roles
 }
 
-/// Flags before those that the user gives, so that those have the last word.
+/// Compiler flags, placed before the user's so that those take precedence.
 fn compile_flags(family: Family, args: &[OsString], include: Option<&Path>) -> Vec<OsString> {
     let mut flags: Vec<OsString> = vec!["-fsanitize=thread".into()];
     if !args.iter().any(|arg| arg.as_bytes().starts_with(b"-g")) {
-        // Types and lines come from debug information, which changes no code.
+        // Types and lines come from debug information, which does not change code.
         flags.push("-g".into());
     }
     match family {
-        // Otherwise a read that a write to the same place follows is left out.
+        // Otherwise clang omits a read that is followed by a write to the same address.
         Family::Clang => flags.extend(
             ["-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-distinguish-volatile=1"]
                 .map(OsString::from),
@@ -269,7 +269,7 @@ fn compile_flags(family: Family, args: &[OsString], include: Option<&Path>) -> V
     flags
 }
 
-/// What links the runtime, before all other libraries, so that it comes before the C library and those of C++.
+/// Linker flags for the runtime, before all other libraries, so that it precedes the C and C++ libraries.
 fn link_flags(runtime: &Runtime) -> Vec<OsString> {
     match runtime {
         Runtime::Shared(library) => {
@@ -279,7 +279,8 @@ fn link_flags(runtime: &Runtime) -> Vec<OsString> {
                 .into()
         }
         Runtime::Static(library) => [
-            // All of it is one object, which this takes; libraries that are loaded later find it in the program.
+            // These symbols pull in the whole library, which is a single object; libraries loaded later find it in the
+            // program.
             "-Wl,-u,__tsan_read1".into(),
             "-Wl,-u,malloc".into(),
             "-Wl,--export-dynamic".into(),
@@ -298,7 +299,7 @@ fn join(flags: &[OsString], args: &[OsString]) -> Vec<OsString> {
     flags.iter().chain(args).cloned().collect()
 }
 
-/// A compiler as it is run: its name, or words, the first of which is run, such as `ccache gcc`.
+/// A compiler command: its name, or several words, the first of which is executed, such as `ccache gcc`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Compiler {
     words: Vec<OsString>,
@@ -308,7 +309,7 @@ impl Compiler {
     fn named(name: &OsStr) -> Compiler {
         let text = name.to_string_lossy();
         let words = match Path::new(name).is_file() {
-            // The name of a file may have blanks in it.
+            // File names may contain blanks.
             true => vec![name.to_owned()],
             false => text.split_whitespace().map(OsString::from).collect(),
         };
@@ -322,7 +323,7 @@ impl Compiler {
         command
     }
 
-    /// Which family it is of: by its name, or by what it says of itself.
+    /// The compiler's family, from its name or from its version output.
     fn family(&self) -> Result<Family> {
         let is_name = |word: &&OsString| !word.as_bytes().starts_with(b"-");
         let last = self.words.iter().rfind(is_name).map_or(OsStr::new(""), OsString::as_os_str);
@@ -346,10 +347,11 @@ impl Compiler {
     }
 }
 
-/// Arguments without those that would leave nothing to record, and what is said of them.
+/// Removes arguments that would prevent recording; also returns a warning for each.
 ///
-/// gcc instruments after all units were put together, which then is done without the flag; its own race detector, if it is linked
-/// too, comes before the runtime; and where sources are compiled to objects that go away, so do types that stand beside them.
+/// gcc's link-time optimization instruments after all units have been combined, and that step runs without the flag. Its own
+/// race detector, if linked, would precede the runtime. If sources are compiled to temporary objects, types in files next to
+/// these are lost.
 fn usable(family: Family, args: &[OsString]) -> (Vec<OsString>, Vec<&'static str>) {
     let (mut kept, mut said) = (Vec::with_capacity(args.len()), Vec::new());
     let roles = roles(args);
@@ -371,7 +373,7 @@ fn usable(family: Family, args: &[OsString]) -> (Vec<OsString>, Vec<&'static str
             continue;
         }
         if family == Family::Gcc && links && compiles && text == "-gsplit-dwarf" {
-            // In two steps the file beside the object would be lost with it.
+            // In two steps, the file next to the object would be removed with it.
             kept.push("-g".into());
             continue;
         }
@@ -380,10 +382,10 @@ fn usable(family: Family, args: &[OsString]) -> (Vec<OsString>, Vec<&'static str
     (kept, said)
 }
 
-/// Runs a compiler for these arguments and returns its exit code. It may be named with a program before it that runs it.
+/// Runs a compiler with these arguments and returns its exit code. The command may begin with a wrapper program.
 ///
 /// # Errors
-/// As [`plan`]; `Missing` if the compiler cannot be run; `Io` if there is no place for objects.
+/// Those of [`plan`]; `Missing` if the compiler cannot be run; `Io` if there is no place for objects.
 pub fn run(compiler: &OsStr, args: &[OsString], runtime: &Runtime, warn: impl Fn(&str)) -> Result<i32> {
     let compiler = Compiler::named(compiler);
     let args = &expand(args, 0)?;
@@ -404,11 +406,10 @@ pub fn run(compiler: &OsStr, args: &[OsString], runtime: &Runtime, warn: impl Fn
     Ok(0)
 }
 
-/// Files of arguments within each other.
+/// Maximum nesting of argument files.
 const MAX_NESTED_FILES: usize = 16;
 
-/// The arguments with those that files of arguments have (`@FILE`) in their place. An argument that names no file stays as it
-/// is, as in compilers.
+/// Replaces argument files (`@FILE`) by their contents. As in compilers, the argument is kept if no such file exists.
 fn expand(args: &[OsString], depth: usize) -> Result<Vec<OsString>> {
     let mut all = Vec::with_capacity(args.len());
     for arg in args {
@@ -427,7 +428,7 @@ fn expand(args: &[OsString], depth: usize) -> Result<Vec<OsString>> {
     Ok(all)
 }
 
-/// Words as compilers read them from files: blanks part them, but for those in quotes or after a backslash.
+/// Splits the text of an argument file as compilers do: at blanks that are neither quoted nor after a backslash.
 fn words(bytes: &[u8]) -> Vec<OsString> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<Vec<u8>>, None);
     let mut bytes = bytes.iter().copied();
@@ -448,7 +449,7 @@ fn words(bytes: &[u8]) -> Vec<OsString> {
     words.into_iter().map(OsString::from_vec).collect()
 }
 
-/// A folder that goes away.
+/// A temporary folder, removed on drop.
 struct Temporary {
     path: PathBuf,
 }
@@ -457,7 +458,7 @@ impl Temporary {
     fn new() -> Result<Temporary> {
         let parent = std::env::temp_dir();
         let path = parent.join(format!("quipu-cc.{}", std::process::id()));
-        // What a process of the same number left is of no use to anybody.
+        // Left over from an earlier process with the same id.
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir(&path).map_err(|cause| cannot("make", &path, cause))?;
         Ok(Temporary { path })
@@ -470,10 +471,11 @@ impl Drop for Temporary {
     }
 }
 
-/// The header that programs annotate themselves with.
+/// The header for annotations in programs.
 pub const HEADER: &str = include_str!("../../../runtime/include/quipu.h");
 
-/// A folder that has `quipu.h`, in the user's cache; `None` if there can be none, which only who includes it will notice.
+/// A folder in the user's cache that contains `quipu.h`; `None` if it cannot be created, which matters only to programs that
+/// include the header.
 fn header_folder() -> Option<PathBuf> {
     let cache = match std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()) {
         Some(path) => PathBuf::from(path),
@@ -485,17 +487,17 @@ fn header_folder() -> Option<PathBuf> {
         return Some(folder);
     }
     std::fs::create_dir_all(&folder).ok()?;
-    // Compilers that run at the same time find the old one or the new one.
+    // Compilers that run at the same time see either the old or the new file.
     let fresh = folder.join(format!("quipu.h.{}", std::process::id()));
     std::fs::write(&fresh, HEADER).ok()?;
     std::fs::rename(&fresh, &path).ok()?;
     Some(folder)
 }
 
-/// Flags for `rustc` that instrument loads and stores and link the runtime; works with a stable compiler.
+/// Flags for `rustc` that instrument loads and stores and link the runtime; they work with stable compilers.
 ///
-/// The runtime comes before the C library, in whose place its `malloc` stands; and once more, for a program that has no loads
-/// and stores of its own, where the linker may not leave it out.
+/// The runtime is linked before the C library, whose `malloc` it replaces. It is linked once more for programs without loads
+/// and stores of their own, so that the linker does not drop it.
 pub fn rustc_flags(library: &Path) -> OsString {
     let folder = library.parent().unwrap_or(Path::new(".")).as_os_str();
     let mut flags = OsString::from(
@@ -511,13 +513,14 @@ pub fn rustc_flags(library: &Path) -> OsString {
     flags
 }
 
-/// Where the runtime is: in the folder that QUIPU_LIB names, beside the program, or where it was installed.
+/// Finds the runtime: in the folder named by QUIPU_LIB, next to the program, or where it was installed.
 ///
 /// # Errors
-/// `Missing`, with what to do; `Unsupported` if it is of another build, whose recordings may lack what this program looks for.
+/// `Missing`, with a hint; `Unsupported` if it is from another build, whose recordings may lack data that this program
+/// expects.
 pub fn find_runtime(name: &str) -> Result<PathBuf> {
     let path = library::find(name, PACKAGE)?;
-    // Programs look for it from anywhere.
+    // Programs load it from any working directory.
     let path = path.canonicalize().map_err(|cause| cannot("find", &path, cause))?;
     match other_build(&path)? {
         None => Ok(path),
@@ -531,14 +534,14 @@ pub fn find_runtime(name: &str) -> Result<PathBuf> {
     }
 }
 
-/// The package that makes the runtime.
+/// Package that builds the runtime.
 pub(crate) const PACKAGE: &str = "quipu-rt";
-/// Which sources the runtime is built from that goes with this program.
+/// Id of the runtime sources that belong to this program.
 const BUILD: &str = env!("QUIPU_RUNTIME_BUILD");
-/// What a runtime says before its own.
+/// Byte sequence in a runtime before its build id.
 const SAYS_BUILD: &[u8] = b"\0quipu runtime ";
 
-/// The build of a runtime, in words, if it is not that of this program.
+/// The build id of a runtime, if it differs from this program's.
 ///
 /// # Errors
 /// If the file cannot be read.
@@ -551,14 +554,14 @@ pub(crate) fn other_build(path: &Path) -> Result<Option<String>> {
     })
 }
 
-/// The build of the runtime that is in a file, if it says one.
+/// The build id of the runtime in a file, if it has one.
 pub(crate) fn build_of(bytes: &[u8]) -> Option<String> {
     let rest = bytes.get(memchr::memmem::find(bytes, SAYS_BUILD)? + SAYS_BUILD.len()..)?;
     let end = rest.iter().take(MAX_BUILD_BYTES).position(|byte| *byte == 0)?;
     Some(String::from_utf8_lossy(&rest[..end]).into_owned())
 }
 
-/// The longest name of a build.
+/// Longest build id in bytes.
 const MAX_BUILD_BYTES: usize = 64;
 
 #[cfg(test)]

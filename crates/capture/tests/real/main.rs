@@ -1,4 +1,4 @@
-//! Types of allocations of real programs, held against what a person says who read their sources (the tables beside this file).
+//! Compares types of allocations in real programs with the tables next to this file, which a reader of the sources wrote.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,19 +11,19 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// What a person says of an allocation.
+/// A reader's classification of an allocation.
 struct Row {
     name: String,
-    /// `function`, file and line of the calls.
+    /// `function`, file and line of the allocating calls.
     born: Vec<(String, String, u64)>,
-    /// The types that are right: each name that the table has for what stands at the front.
+    /// Acceptable types: the names that the table has for the object at the start of the memory.
     types: Vec<String>,
     is_bytes: bool,
-    /// Memory that is cut into blocks of other types: as a whole it has none, so no answer is right.
+    /// Whether the memory is divided into blocks of other types: as a whole it has no type, so no answer is right.
     is_slab: bool,
 }
 
-/// Rows of memory without a useful type, as the list of allocators has them.
+/// Rows of memory without a useful type, from the list of allocators.
 fn bytes(program: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/real/{program}.allocators.txt"));
     let text = std::fs::read_to_string(path).unwrap();
@@ -63,14 +63,14 @@ fn rows(program: &str) -> Vec<Row> {
     rows.collect()
 }
 
-/// A name of a type as the tables have it.
+/// Normalizes a type name to the notation of the tables.
 fn plain(name: &str) -> String {
     let words = ["struct", "class", "union"];
     let name =
         words.iter().find_map(|word| name.strip_prefix(word)?.strip_prefix(['.', ' '])).unwrap_or(name);
     let pointee = name.trim_end_matches(['*', ' ']);
     match name.len() - pointee.len() {
-        // gcc's words.
+        // gcc's spelling.
         0 if pointee == "short unsigned int" => "unsigned short".to_owned(),
         0 => pointee.to_owned(),
         _ => format!("{} *", pointee.strip_prefix("struct ").unwrap_or(pointee)),
@@ -83,7 +83,7 @@ struct Found {
     n_allocations: u64,
 }
 
-/// `QUIPU_REAL` names the folder with the recordings, which `./dev real` makes.
+/// `QUIPU_REAL` names the folder of recordings made by `./dev real`.
 #[test]
 #[ignore = "sources of four programs are fetched and compiled for it: ./dev real"]
 fn types_of_real_programs_are_those_that_a_reader_gives() {

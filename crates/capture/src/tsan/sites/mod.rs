@@ -1,17 +1,18 @@
-//! The type that memory was allocated for: what debug information and source say of the places of the calls.
+//! Types of allocations, derived from debug information and from the source at the call sites.
 //!
-//! No compiler writes down what an allocation is for. But it writes down where the call is and what variables and members are,
-//! and the source says how they are used: `statement` reads that in one function. Allocators lie in layers, so this goes from
-//! the call of `malloc` outwards, from caller to caller, until one says a type: a function that gets the size from its caller and
-//! gives the memory back to it allocates for others, and what stands there of types is believed only if no caller says more. A
-//! header that a layer puts in front, such as a size, is a part of its own. Sizes refute: a type counts only if the memory has
-//! room for it, an array only if it has whole elements. Containers of C++ and Rust allocate in functions that have the type in
-//! their names or as an argument.
+//! Compilers do not record the type of an allocation. But debug information records the location of the call and the types
+//! of variables and members, and the source shows how they are used: `statement` analyses one function. Allocators are
+//! layered, so the search goes from the call of `malloc` outwards, from caller to caller, until one determines a type. A
+//! function that gets the size from its caller and returns the memory to it allocates on behalf of that caller; types found
+//! in it are used only if no caller determines a better one. A header that a layer places in front of the memory, such as a
+//! size, becomes a region of its own. Sizes refute candidates: a type is accepted only if the memory has room for it, an
+//! array only if it consists of whole elements. Containers of C++ and Rust allocate in functions that have the type in their
+//! name or as an argument.
 //!
 //! | file | what |
 //! |---|---|
-//! | `statement` | what a call means in the function that makes it |
-//! | `text` | sources as words |
+//! | `statement` | the meaning of a call in the function that makes it |
+//! | `text` | sources split into words |
 
 mod statement;
 mod text;
@@ -30,37 +31,37 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use text::{File, Macros};
 
-/// Functions that are looked at, from the call outwards.
+/// Most functions to examine, from the call outwards.
 const MAX_LAYERS: usize = 32;
 
-/// The type of an allocation.
+/// Type of an allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteType {
-    /// As LLVM and the format write it: `struct.node`.
+    /// Name in the notation of LLVM and the format: `struct.node`.
     pub name: String,
-    /// Bytes of an element.
+    /// Size of an element in bytes.
     pub size: u64,
-    /// What sort of type it is.
+    /// Kind of type.
     pub sort: Sort,
-    /// Bytes before it that a layer of allocators has for itself.
+    /// Size in bytes of the headers of allocator layers in front of it.
     pub header: u64,
 }
 
-/// Why the type of an allocation is unknown.
+/// Reason why the type of an allocation is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unknown {
-    /// It was called from code without debug information.
+    /// The calling code has no debug information.
     NoDebugInfo,
-    /// The source is not where it was when it was compiled.
+    /// The source file is not at its path from compilation.
     NoSource,
-    /// No function on the way says a type.
+    /// No function on the call stack determines a type.
     NotSaid,
-    /// Types are said, and none fits the size.
+    /// None of the candidate types fits the size.
     SizeRefutes,
 }
 
 impl Unknown {
-    /// In words.
+    /// The reason as text.
     pub fn text(self) -> &'static str {
         match self {
             Unknown::NoDebugInfo => "the caller has no debug information",
@@ -71,23 +72,24 @@ impl Unknown {
     }
 }
 
-/// Where code of a program stands.
+/// Location of a code address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spot {
-    /// The program or library, and where in it.
+    /// The program or library, and the offset in it.
     pub module: Option<(PathBuf, u64)>,
-    /// The function, if debug information says.
+    /// Function, according to debug information.
     pub function: Option<String>,
-    /// File and line of the source in that function, if debug information says.
+    /// Source file and line in that function, according to debug information.
     pub source: Option<(String, u64)>,
-    /// The function that the compiler put there, if it did, and the place in that; of several the innermost.
+    /// The function inlined there, if any, and the location in it; the innermost of several.
     pub inlined: Option<(String, Option<(String, u64)>)>,
 }
 
-/// A function of those that code is in: by where a call returns to, and how many are put into it there.
+/// A function on the call stack: the return address, and the number of the frame at that address, counting inlined functions
+/// from the innermost.
 type Layer = (u64, usize);
 
-/// What is known of the places of calls.
+/// Caches of everything known about call sites.
 #[derive(Debug, Default)]
 pub struct Sites {
     modules: Vec<Module>,
@@ -99,11 +101,11 @@ pub struct Sites {
     source_map: Vec<(String, String)>,
 }
 
-/// What a unit is compiled from.
+/// Macros and sources of a compilation unit.
 #[derive(Debug, Default)]
 struct Unit {
     macros: Macros,
-    /// Files without the lines that conditions leave out.
+    /// Files without the lines that the preprocessor skips.
     files: HashMap<PathBuf, Arc<File>>,
 }
 
@@ -123,12 +125,12 @@ enum Info {
 }
 
 impl Sites {
-    /// A part of the program was loaded at `base`.
+    /// Registers a program or library loaded at `base`.
     pub fn module(&mut self, base: u64, n_bytes: u64, path: &[u8]) {
         let path = PathBuf::from(OsStr::from_bytes(path));
         if !self.modules.iter().any(|module| module.base == base && module.path == path) {
             let end = base.saturating_add(n_bytes);
-            // Where it was loaded something else may have been before.
+            // Something else may have been loaded at these addresses before.
             self.modules.retain(|module| module.end <= base || module.base >= end);
             self.frames.clear();
             self.meanings.clear();
@@ -137,21 +139,21 @@ impl Sites {
         }
     }
 
-    /// The program: what was told first.
+    /// Path of the program: the first module.
     pub fn program(&self) -> Option<PathBuf> {
         self.modules.first().map(|module| module.path.clone())
     }
 
-    /// Sources whose names begin with `from` are found at `to`.
+    /// Finds sources whose paths begin with `from` under `to` instead.
     pub fn map_sources(&mut self, from: &str, to: &str) {
         self.source_map.push((from.to_owned(), to.to_owned()));
     }
 
-    /// The type of an allocation of `n_elements` of `element_bytes` after `pc`, which was called from `callers`, innermost
-    /// first.
+    /// The type of an allocation of `n_elements` of `element_bytes`. The call returns to `pc`; `callers` are the return
+    /// addresses of the functions around it, innermost first.
     ///
     /// # Errors
-    /// Why it is unknown.
+    /// The reason why it is unknown.
     pub fn type_of(
         &mut self,
         pc: u64,
@@ -163,7 +165,7 @@ impl Sites {
         let (mut way, mut callee, mut header, mut n_layers) = (Way::Result, (0, 0), 0, 0);
         let (mut fallback, mut why): (Option<Candidate>, _) = (None, Unknown::NotSaid);
         let found = |found: Candidate, header, n_bytes: u64| SiteType {
-            // A structure with room after it is one element.
+            // A structure with space after it counts as one element.
             size: if n_bytes.is_multiple_of(found.size) { found.size } else { n_bytes },
             name: found.name,
             sort: found.sort,
@@ -193,7 +195,8 @@ impl Sites {
                 let says =
                     best.as_ref().is_some_and(|best| matches!(best.sort, Sort::Record | Sort::Pointer));
                 let Some(passes) = meaning.passes else {
-                    // What it is here is what it is; but for bytes, a layer below may have known more.
+                    // The memory is not passed on, so this function decides; but a better type from a lower layer beats
+                    // bytes.
                     let best = best.filter(|best| says || fallback.is_none() || best.sort == Sort::Number);
                     let best = best.or(fallback);
                     return best.map(|best| found(best, header, n_bytes)).ok_or(why);
@@ -220,7 +223,7 @@ impl Sites {
         fallback.map(|best| found(best, header, n_bytes)).ok_or(why)
     }
 
-    /// The functions that the code before `pc` is in, the innermost first: name, file and line.
+    /// The functions that contain the code before `pc`, innermost first: name, file and line.
     pub fn places(&mut self, pc: u64) -> Vec<(String, String, u64)> {
         let frames = self.frames_at(pc);
         let known = frames.iter().filter_map(|frame| {
@@ -243,12 +246,12 @@ impl Sites {
     fn find_frames(&mut self, pc: u64) -> Option<Vec<CodeFrame>> {
         let module = module_at(&mut self.modules, pc)?;
         let Info::Read(info, _) = &module.info else { return None };
-        // The call itself lies before where it returns to.
+        // The call instruction is before its return address.
         let address = pc.checked_sub(1)?.checked_sub(module.base)?;
         Some(info.frames_at(address))
     }
 
-    /// What the call of `callee`, which is none for functions that allocate, means in a function.
+    /// Meaning in a function of its call to `callee`; an empty callee stands for functions that allocate.
     fn meaning(&mut self, layer: Layer, way: Way, callee: Layer) -> Arc<Meaning> {
         let key = (layer, way, callee);
         if let Some(known) = self.meanings.get(&key) {
@@ -276,7 +279,7 @@ impl Sites {
         let sources = info.sources_at(address);
         let unit = units.entry(sources.first().cloned().unwrap_or_default()).or_insert_with(|| {
             let mut macros = Macros::of(&sources, &mut open);
-            // A name of the program's own is what another build has a macro for.
+            // Macros with names of the program's own are from another build configuration.
             macros.forget(|name| functions.contains(name) || info.find(name).is_some());
             Unit { macros, files: HashMap::new() }
         });
@@ -286,7 +289,7 @@ impl Sites {
             file = open(path);
             let lines = unit.macros.left_out(path);
             let is_out = lines.iter().any(|lines| lines.contains(&u32::try_from(place.line).unwrap_or(0)));
-            // Code that was compiled was not left out, so there the guess is wrong.
+            // Compiled code was not skipped by the preprocessor, so if its line seems to be, the guess is wrong.
             if let Some(whole) = file.as_ref().filter(|_| !is_out && !lines.is_empty()) {
                 let filtered = || Arc::new(whole.without(lines));
                 file = Some(unit.files.entry(path.to_owned()).or_insert_with(filtered).clone());
@@ -297,7 +300,7 @@ impl Sites {
         Some(look.meaning(callee, way))
     }
 
-    /// Where the code stands that is in front of `pc`, which is where a call returns to.
+    /// Location of the code before `pc`, a return address.
     pub fn spot(&mut self, pc: u64) -> &Spot {
         if !self.spots.contains_key(&pc) {
             let spot = self.find_spot(pc);
@@ -317,7 +320,7 @@ impl Sites {
             spot.function = info.objects().function_at(before).map(|function| function.name.clone());
             spot.source = info.line_of(before).map(source);
             if let [innermost, ..] = &inlined[..] {
-                // The line is that of the innermost; in the function itself the outermost is called.
+                // The line belongs to the innermost function; the function itself contains the call of the outermost one.
                 let line = std::mem::replace(
                     &mut spot.source,
                     inlined.last().and_then(|outermost| outermost.call.clone()).map(source),
@@ -329,7 +332,7 @@ impl Sites {
     }
 }
 
-/// The part of the program that has an address, with its debug information read if there is any.
+/// The module that contains an address; reads its debug information at the first use.
 fn module_at(modules: &mut [Module], pc: u64) -> Option<&Module> {
     let module = modules.iter_mut().find(|module| (module.base..module.end).contains(&pc))?;
     if matches!(module.info, Info::Unread) {
@@ -341,13 +344,13 @@ fn module_at(modules: &mut [Module], pc: u64) -> Option<&Module> {
     Some(module)
 }
 
-/// The type that fits best: a record before addresses before numbers; of records the first, unless another says more of the
-/// same memory.
+/// The best candidate that fits: records before pointers before numbers; among records the first, unless a later one has the
+/// exact size or extends the best one so far.
 fn best(types: &[Candidate], n_bytes: u64, element_bytes: Option<u64>) -> Option<Candidate> {
     let has_room = |kind: &&Candidate| {
         kind.size > 0
             && match element_bytes {
-                // An array is of elements that the call names, if it does; `calloc(n, 1)` names bytes.
+                // If the call gives an element size, the array has elements of that size; `calloc(n, 1)` only gives bytes.
                 Some(bytes) => kind.size == bytes || bytes == 1 && n_bytes.is_multiple_of(kind.size),
                 None if kind.sort == Sort::Record && kind.size > 8 => kind.least <= n_bytes,
                 None => n_bytes > 0 && n_bytes.is_multiple_of(kind.size),
@@ -365,14 +368,15 @@ fn best(types: &[Candidate], n_bytes: u64, element_bytes: Option<u64>) -> Option
     Some(best.clone())
 }
 
-/// Of several calls in a line: which it was, only the size tells, and only if it is that of one of them.
+/// The candidate for a line with several calls: only the size can tell which call it was, so it has to match one type
+/// exactly.
 fn only(types: &[Candidate], element_bytes: u64) -> Option<Candidate> {
     let mut same = types.iter().filter(|kind| kind.size == element_bytes);
     let first = same.next()?;
     same.all(|other| other.name == first.name).then(|| first.clone())
 }
 
-/// What the name of a function, or what stands for its parameters, says of what it allocates.
+/// Type of an allocation according to the name of a function, or to its template arguments.
 fn by_name(info: &DebugInfo, frame: &CodeFrame) -> Option<Meaning> {
     let of_name = of_allocator(&frame.name).and_then(|name| info.find(name));
     let is_rust = ["alloc::", "hashbrown::", "core::", "std::collections::"]
@@ -388,7 +392,7 @@ fn by_name(info: &DebugInfo, frame: &CodeFrame) -> Option<Meaning> {
     Some(Meaning { types, passes: Some(Way::Result), n_calls: 1, ..Meaning::default() })
 }
 
-/// The name of a function without what is around it and the arguments of its template.
+/// The name of a function without scope and template arguments.
 fn own_name(path: &str) -> String {
     let mut depth = 0;
     let plain: String = path
@@ -418,7 +422,7 @@ fn open(
     file
 }
 
-/// The type that a function of the C++ library allocates for, which is in its name.
+/// The type in the name of an allocating function of the C++ library.
 fn of_allocator(function: &str) -> Option<&str> {
     for maker in ["std::make_unique<", "std::make_shared<"] {
         if let Some(arguments) = function.strip_prefix(maker) {
@@ -433,7 +437,7 @@ fn of_allocator(function: &str) -> Option<&str> {
     Some(arguments.strip_suffix('>')?.trim())
 }
 
-/// What stands before the first comma, or the end, of arguments of a template.
+/// The first template argument.
 fn first_argument(arguments: &str) -> &str {
     let mut depth = 0;
     let end = arguments.find(|c: char| {

@@ -1,15 +1,15 @@
-//! What a call means in the function that makes it: the type that its result is converted to, and what becomes of it there.
+//! The meaning of a call in its function: the type that its result is converted to, and the uses of the result.
 //!
-//! | the source says | that means |
+//! | in the source | meaning |
 //! |---|---|
-//! | `(T *)f(n)`, `x = f(n)`, `*out = f(n)`, `f(n, &x)`, `new T` | what the call is for |
-//! | `f(n * sizeof(T))`, `offsetof(T, m)` | what its size is of |
-//! | `y = (T *)x`, `y = &x->m`, later | what it became |
-//! | `return x`, `*out = x`, later | the caller gets it |
-//! | `x++`, `x += k`, `return x + k`, later | a header stands before what the caller gets |
-//! | `f(n + 8)` with a parameter `n` | callers say how much, so they say what for |
+//! | `(T *)f(n)`, `x = f(n)`, `*out = f(n)`, `f(n, &x)`, `new T` | the type of the result |
+//! | `f(n * sizeof(T))`, `offsetof(T, m)` | the type of the size |
+//! | `y = (T *)x`, `y = &x->m`, later | the type after a later conversion |
+//! | `return x`, `*out = x`, later | the result is passed to the caller |
+//! | `x++`, `x += k`, `return x + k`, later | a header precedes the part passed to the caller |
+//! | `f(n + 8)` with a parameter `n` | the caller determines the size, and so the type |
 //!
-//! Types of variables and members are those of debug information; the source only says how they are used.
+//! Types of variables and members come from debug information; the source only shows how they are used.
 
 mod values;
 
@@ -20,13 +20,13 @@ use quipu_symbols::dwarf::{DebugInfo, TypeId};
 use std::ops::Range;
 pub(super) use values::candidate_of;
 
-/// Expressions within each other.
+/// Maximum nesting of expressions.
 const MAX_DEPTH: u32 = 32;
-/// Names that a result may have in a function.
+/// Most names tracked for a result in a function.
 const MAX_NAMES: usize = 8;
-/// Statements after a call that are looked at.
+/// Most statements examined after a call.
 const MAX_STATEMENTS: usize = 4000;
-/// Functions that allocate and belong to the C library or to C++.
+/// Allocating functions of the C library and of C++.
 pub(super) const MALLOCS: [&str; 10] = [
     "malloc",
     "calloc",
@@ -40,33 +40,33 @@ pub(super) const MALLOCS: [&str; 10] = [
     "new",
 ];
 
-/// What sort of type it is, for who looks at memory.
+/// Kind of a type, as far as it matters for the use of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
-    /// It has members.
+    /// A structure, class or union.
     Record,
-    /// Addresses.
+    /// Pointers.
     Pointer,
-    /// Numbers of more than a byte, and enumerations.
+    /// Numbers of more than one byte, and enumerations.
     Number,
-    /// Characters and bytes, which say nothing.
+    /// Characters and bytes, which reveal nothing about the use.
     Bytes,
 }
 
-/// A type that memory may have.
+/// A possible type of an allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
     pub(super) name: String,
     pub(super) size: u64,
-    /// Bytes that it has at least: an array at its end may be cut short.
+    /// Minimum size in bytes: an array at its end may be cut short.
     pub(super) least: u64,
     pub(super) sort: Sort,
-    /// Names of members and their bits, of a record.
+    /// Names and bit offsets of a record's members.
     members: Vec<(Option<String>, Option<u64>)>,
 }
 
 impl Candidate {
-    /// True if this begins with all that the other has: it says more of the same memory.
+    /// Whether this record begins with all members of the other, and so describes the same memory in more detail.
     pub(super) fn continues(&self, other: &Candidate) -> bool {
         self.members.len() > other.members.len()
             && self.size > other.size
@@ -75,40 +75,40 @@ impl Candidate {
     }
 }
 
-/// How memory comes from a function.
+/// How a function passes memory to its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Way {
     /// As its result.
     Result,
-    /// By what an argument points to, counted from 0.
+    /// Through a pointer argument with this index, from 0.
     Out(usize),
 }
 
-/// What a call means.
+/// Meaning of a call.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Meaning {
-    /// Types, the likeliest first.
+    /// Candidate types, the likeliest first.
     pub(super) types: Vec<Candidate>,
-    /// How the caller gets it, if it does.
+    /// How the memory is passed to the caller, if it is.
     pub(super) passes: Option<Way>,
-    /// Bytes before what the caller gets.
+    /// Bytes before the part that the caller gets.
     pub(super) header: u64,
-    /// The caller said how much it wants.
+    /// Whether the caller determined the size.
     pub(super) is_for_caller: bool,
-    /// Allocations in the same line.
+    /// Number of allocating calls in the same line.
     pub(super) n_calls: usize,
-    /// The source is not there.
+    /// Whether the source was not found.
     pub(super) is_unread: bool,
 }
 
-/// A type with pointers to it; without a type, `void`.
+/// A type and the number of pointers to it; without a type, `void`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ty {
     id: Option<TypeId>,
     stars: u32,
 }
 
-/// A function, and its source if that is there.
+/// A function, with its source if available.
 pub(super) struct Look<'a> {
     pub(super) info: &'a DebugInfo,
     pub(super) frame: &'a CodeFrame,
@@ -117,7 +117,7 @@ pub(super) struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// What the call of `callee`, or of any function that allocates if that is empty, means in this function.
+    /// Meaning in this function of its call to `callee`; if that is empty, of a call to any allocating function.
     pub(super) fn meaning(&self, callee: &str, way: Way) -> Meaning {
         let mut meaning = Meaning::default();
         let line = self.frame.place.as_ref().map_or(0, |place| place.line);
@@ -143,7 +143,7 @@ impl Look<'_> {
                 calls
                     .extend(indirect_in(&words).into_iter().map(|call| (range.clone(), words.clone(), call)));
             }
-            // Which of them it is, nothing tells.
+            // It is unknown which of these it is.
             calls.truncate(1);
         }
         meaning.n_calls = calls.len();
@@ -202,7 +202,7 @@ impl Look<'_> {
         }
     }
 
-    /// From a call outwards: casts, what it is assigned to.
+    /// Examines the expression around the call: casts, and the target of the assignment.
     fn outwards(
         &self,
         words: &[String],
@@ -244,7 +244,7 @@ impl Look<'_> {
                             self.add(ty.and_then(|ty| self.pointee(ty)), meaning);
                             start = open - 1;
                         }
-                        // What another function makes of it is unknown, but for those that only say how likely it is.
+                        // Results of other functions are unknown, except for branch hints.
                         "__builtin_expect" => start -= 1,
                         word if is_identifier(word) => return,
                         _ => {}
@@ -265,7 +265,7 @@ impl Look<'_> {
                     start = left.start;
                 }
                 "?" | ":" | "||" | "&&" | "," => {
-                    // To the begin of the expression, whichever of its parts this is.
+                    // Goes to the beginning of the expression, from any part of it.
                     let mut depth = 0_i32;
                     let begin = (0..before).rev().find(|at| {
                         let word = words[*at].as_str();
@@ -289,12 +289,12 @@ impl Look<'_> {
         }
     }
 
-    /// What the size that is asked for is of.
+    /// Adds the types from which the requested size was computed.
     fn size(&self, inner: &[String], file: &File, before: usize, meaning: &mut Meaning) {
         let mut found = self.sizes_in(inner);
         let mut from_parameter = self.uses_number(inner, true);
         if found.is_empty() {
-            // A variable holds the size.
+            // The size is in a variable.
             let declared = self.frame.declared.as_ref().map_or(0, |place| place.line);
             if let Some(body) = file.body(declared, before) {
                 let names: Vec<&String> = inner.iter().filter(|word| self.is_number(word, false)).collect();
@@ -342,7 +342,7 @@ impl Look<'_> {
         found
     }
 
-    /// True if a number that is a parameter is used.
+    /// Whether a number is used; with `is_parameter`, only parameters count.
     fn uses_number(&self, words: &[String], is_parameter: bool) -> bool {
         words.iter().enumerate().any(|(at, word)| {
             let before = at.checked_sub(1).map_or("", |at| words[at].as_str());
@@ -359,7 +359,7 @@ impl Look<'_> {
         })
     }
 
-    /// What is done with the result under its names, from the end of the call's statement to that of the function.
+    /// Examines the uses of the result under its names, from the end of the call's statement to that of the function.
     fn afterwards(
         &self,
         file: &File,
@@ -391,7 +391,7 @@ impl Look<'_> {
         }
     }
 
-    /// What one statement does with it; another name that it got.
+    /// Examines one statement; returns a new name of the result, if the statement assigns it.
     fn use_of(&self, words: &[String], name: &[String], meaning: &mut Meaning) -> Option<Vec<String>> {
         let is_whole = |at: &usize| {
             let before = at.checked_sub(1).map_or("", |at| words[at].as_str());
@@ -412,7 +412,7 @@ impl Look<'_> {
         }
         if first == "return" {
             let value = &words[1..];
-            // A function that is given it first gives it back, if anything.
+            // A function that gets it as its first argument is assumed to return it.
             let n_words = at - 1;
             let is_first = value[..n_words].iter().enumerate().all(|(nth, word)| {
                 word == "(" || word == "*" || word == ")" || is_identifier(word) || word == "&" && nth == 0
@@ -445,7 +445,7 @@ impl Look<'_> {
                 is_identifier(word) && follows
             });
             let is_moved = right.iter().any(|word| word == "+");
-            // A member of it, or what it points to, is another thing; the address of a member of a union is not.
+            // A member, or the memory that it points to, is a different object; the address of a union's member is not.
             let is_member = right.iter().any(|word| word == "->" || word == ".");
             let is_address = right.iter().any(|word| word == "&");
             let is_target = right[..at].iter().any(|word| word == "*")
@@ -478,13 +478,13 @@ impl Look<'_> {
         None
     }
 
-    /// Bytes that a pointer moves by one.
+    /// Number of bytes by which `++` advances a pointer.
     fn step(&self, name: &[String]) -> u64 {
         let ty = self.value(name).and_then(|ty| self.pointee(ty));
         ty.and_then(|ty| self.candidate(ty)).map_or(1, |found| found.size)
     }
 
-    /// `+ k` after an expression, else 0; parentheses may close before it.
+    /// `k` if `+ k` follows an expression, possibly after closing parentheses; otherwise 0.
     fn constant_after(&self, words: &[String], end: usize) -> u64 {
         let mut at = end;
         while words.get(at).is_some_and(|word| word == ")") {
@@ -496,7 +496,7 @@ impl Look<'_> {
         }
     }
 
-    /// The place of a parameter among the parameters.
+    /// Index of a parameter.
     fn parameter(&self, name: &str) -> Option<usize> {
         let mut parameters = self.frame.variables.iter().filter(|variable| variable.is_parameter);
         parameters.position(|variable| variable.name == name)
@@ -521,7 +521,7 @@ impl Look<'_> {
         }
     }
 
-    /// What stands on the left of an assignment, without the type of a declaration.
+    /// The left side of an assignment, without the type of a declaration.
     fn place_of(&self, name: &[String]) -> Vec<String> {
         let is_chain = name.iter().any(|word| matches!(word.as_str(), "->" | "." | "["));
         match name {
@@ -531,7 +531,7 @@ impl Look<'_> {
         }
     }
 
-    /// The type of what stands on the left of an assignment.
+    /// Type of the left side of an assignment.
     fn assigned(&self, name: &[String]) -> Option<Ty> {
         let place = self.place_of(name);
         self.value(&place).or_else(|| {
@@ -542,7 +542,7 @@ impl Look<'_> {
 
     fn type_after_new(&self, words: &[String]) -> Option<Ty> {
         let words = match words.first() {
-            // Memory that is there already, or how to fail.
+            // Placement arguments: existing memory, or `nothrow`.
             Some(open) if open == "(" => words.get(closing(words, 0) + 1..)?,
             _ => words,
         };
@@ -565,7 +565,7 @@ fn put(types: &mut Vec<Candidate>, found: Candidate) {
     }
 }
 
-/// Calls of a function in a statement, or of any that allocates.
+/// Calls of a function in a statement, or of any allocating function if `callee` is empty.
 fn calls_in(words: &[String], callee: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -582,7 +582,7 @@ fn calls_in(words: &[String], callee: &str) -> Vec<Range<usize>> {
             let start = if word == "new" { at - 1 } else { at - 2 };
             let mut end = at;
             let mut depth = 0_i32;
-            // The type, and what follows it in brackets.
+            // The type, and array sizes or initializers after it.
             while end < words.len() {
                 match words[end].as_str() {
                     "<" => depth += 1,
@@ -602,7 +602,7 @@ fn calls_in(words: &[String], callee: &str) -> Vec<Range<usize>> {
             found.push(start..end.min(words.len()));
             continue;
         }
-        // Arguments of a template may stand between.
+        // Template arguments may come in between.
         let mut open = at;
         if words.get(open).is_some_and(|word| word == "<") {
             let mut depth = 0_i32;
@@ -620,7 +620,7 @@ fn calls_in(words: &[String], callee: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Calls through pointers: of members, or of what parentheses give.
+/// Calls through pointers: of members, or of expressions in parentheses.
 fn indirect_in(words: &[String]) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     for open in 1..words.len() {
@@ -645,7 +645,7 @@ fn indirect_in(words: &[String]) -> Vec<Range<usize>> {
     found
 }
 
-/// Where a chain of members that ends there begins.
+/// Start of a chain of members that ends at `at`.
 fn start_of(words: &[String], mut at: usize) -> usize {
     while at >= 2 && matches!(words[at - 1].as_str(), "->" | "." | "::") {
         at -= 2;
@@ -660,7 +660,7 @@ fn start_of(words: &[String], mut at: usize) -> usize {
     at
 }
 
-/// Where the bracket that is closed there was opened.
+/// Index of the opening bracket for a closing one.
 fn opening(words: &[String], close: usize) -> Option<usize> {
     let mut depth = 0_i32;
     (0..=close).rev().find(|at| {
@@ -670,14 +670,14 @@ fn opening(words: &[String], close: usize) -> Option<usize> {
     })
 }
 
-/// What stands on the left of `=`.
+/// The left side of `=`.
 fn left_of(words: &[String], equal: usize) -> Range<usize> {
     let mut depth = 0_i32;
     let stops = [",", ";", "{", "}", "=", "&&", "||", "?", ":", "return", "else", "case", "!"];
     let start = (0..equal).rev().find(|at| {
         let word = words[*at].as_str();
         depth += i32::from(matches!(word, ")" | "]")) - i32::from(matches!(word, "(" | "["));
-        // The condition of an `if` stands before its statement.
+        // The condition of an `if` precedes its statement.
         depth < 0 || depth == 0 && stops.contains(&word)
     });
     let mut start = start.map_or(0, |at| at + 1);

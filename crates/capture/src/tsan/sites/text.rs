@@ -1,8 +1,8 @@
-//! Sources as words: files, their macros, statements around a line.
+//! Sources split into words: files, macros, and the statements around a line.
 //!
-//! This is no preprocessor: debug information does not say what the compiler was told to define, so conditions are a guess, and
-//! a name can have several definitions. Those whose conditions seem to hold come first; of them the one that leads to the call
-//! that is looked for, else the first that says anything.
+//! This is not a full preprocessor. Debug information does not contain the compiler's `-D` options, so conditions are
+//! guessed, and a name may have several definitions. Those whose conditions seem to hold come first; among them, the one
+//! that contains the call in question is taken, otherwise the first that is not empty.
 
 use rustc_hash::FxHashMap;
 use std::ops::Range;
@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 /// Larger sources are not read.
 const MAX_SOURCE_BYTES: u64 = 16 << 20;
-/// Words of a statement, before and after its macros are replaced.
+/// Most words of a statement, before and after macro expansion.
 const MAX_WORDS: usize = 1 << 14;
-/// Macros within each other.
+/// Maximum nesting of macros.
 const MAX_NESTED: usize = 24;
-/// Files of a unit.
+/// Most files of a compilation unit.
 const MAX_FILES: usize = 1 << 12;
 
-/// A source file in words.
+/// A source file split into words.
 #[derive(Debug, Default)]
 pub(super) struct File {
     text: Arc<str>,
@@ -26,17 +26,17 @@ pub(super) struct File {
     directives: Arc<[Directive]>,
 }
 
-/// A line for the preprocessor.
+/// A preprocessor directive.
 #[derive(Debug)]
 struct Directive {
     line: u32,
     name: String,
     words: Vec<String>,
-    /// No blank stands between the first two words: a macro with parameters.
+    /// Whether no blank separates the first two words: a macro with parameters.
     is_joined: bool,
 }
 
-/// Where a word is.
+/// Position of a word: byte range and line.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     start: u32,
@@ -44,28 +44,28 @@ struct Place {
     line: u32,
 }
 
-/// What stands for a name.
+/// A macro definition.
 #[derive(Debug)]
 struct Macro {
-    /// A condition before it seems not to hold.
+    /// Whether it is in a conditional block whose condition seems false.
     is_doubtful: bool,
-    /// `None` without parentheses.
+    /// `None` for a macro without parentheses.
     parameters: Option<Vec<String>>,
     body: Vec<String>,
 }
 
-/// What a unit is compiled from: its macros, and the lines that its conditions leave out.
+/// Preprocessor state of a unit: its macros, and the lines that its conditions skip.
 #[derive(Debug, Default)]
 pub(super) struct Macros {
     by_name: FxHashMap<String, Vec<Arc<Macro>>>,
-    /// What is defined while files are read, and the numbers that names stand for.
+    /// Names defined so far while files are read, with their values if they are numbers.
     defined: FxHashMap<String, Option<i64>>,
     left_out: FxHashMap<PathBuf, Vec<Range<u32>>>,
 }
 
 impl File {
     /// # Errors
-    /// If the file cannot be read, is no file, or is too large.
+    /// If the file cannot be read, is not a regular file, or is too large.
     pub(super) fn open(path: &Path) -> std::io::Result<File> {
         let meta = std::fs::metadata(path)?;
         if !meta.is_file() || meta.len() > MAX_SOURCE_BYTES {
@@ -96,7 +96,7 @@ impl File {
         File { text: text.into(), words, directives: directives.into() }
     }
 
-    /// Without what stands in some lines.
+    /// The file without the words in some lines.
     pub(super) fn without(&self, lines: &[Range<u32>]) -> File {
         let is_in = |place: &Place| !lines.iter().any(|lines| lines.contains(&place.line));
         let words = self.words.iter().copied().filter(is_in).collect();
@@ -119,7 +119,7 @@ impl File {
         self.words.partition_point(|place| u64::from(place.line) < line)
     }
 
-    /// The statements that have words in a line.
+    /// Statements with words in this line.
     pub(super) fn statements_at(&self, line: u64) -> Vec<Range<usize>> {
         let mut start = self.first_of_line(line);
         if self.line(start) != line {
@@ -140,7 +140,7 @@ impl File {
         statements
     }
 
-    /// The statement that begins there, without what ends it.
+    /// The statement that begins at `start`, without its terminator.
     pub(super) fn statement(&self, start: usize) -> Range<usize> {
         let most = (start + MAX_WORDS).min(self.words.len());
         let mut depth = 0_i32;
@@ -152,7 +152,7 @@ impl File {
         start..end.unwrap_or(most)
     }
 
-    /// The body of a function that is declared in a line, if `inside`, a word of it, lies there.
+    /// The body of the function declared in this line, if the word `inside` is in it.
     pub(super) fn body(&self, declared: u64, inside: usize) -> Option<Range<usize>> {
         let start = self.first_of_line(declared);
         let open = (start..inside).find(|at| self.word(*at) == "{")?;
@@ -165,12 +165,12 @@ impl File {
                 _ => {}
             }
         }
-        // Conditions of the preprocessor open more than they close.
+        // With preprocessor conditionals, more braces may be opened than closed.
         Some(open + 1..self.words.len().min(inside + MAX_WORDS))
     }
 }
 
-/// What every compiler here defines.
+/// Macros that every compiler here predefines.
 const PREDEFINED: &[(&str, i64)] = &[
     ("__GNUC__", 12),
     ("__STDC__", 1),
@@ -185,9 +185,9 @@ const PREDEFINED: &[(&str, i64)] = &[
     ("__CHAR_BIT__", 8),
     ("__SIZEOF_POINTER__", 8),
 ];
-/// Where system headers are.
+/// Folders of system headers.
 const SYSTEM_FOLDERS: [&str; 3] = ["/usr/include", "/usr/include/x86_64-linux-gnu", "/usr/local/include"];
-/// Files within each other.
+/// Maximum nesting of included files.
 const MAX_INCLUDED: usize = 64;
 
 impl Macros {
@@ -264,7 +264,7 @@ fn is_end(word: &str) -> bool {
     matches!(word, ";" | "{" | "}")
 }
 
-/// True of names and keywords.
+/// Whether a word is a name or keyword.
 pub(super) fn is_identifier(word: &str) -> bool {
     word.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
@@ -276,7 +276,7 @@ struct Lexer<'a> {
 }
 
 impl Lexer<'_> {
-    /// The next word; in a directive, of its line.
+    /// The next word; in a directive, only up to the end of the line.
     fn next(&mut self, in_directive: bool) -> Option<Place> {
         let bytes = self.text.as_bytes();
         loop {
@@ -302,7 +302,7 @@ impl Lexer<'_> {
         let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte >= 0x80;
         let n_bytes = match rest {
             [b'"', ..] => quoted(rest),
-            // A lifetime of Rust ends with no quote.
+            // A lifetime in Rust has no closing quote.
             [b'\'', b'\\', ..] | [b'\'', _, b'\'', ..] => quoted(rest),
             [b'.', b'.', b'.', ..] => 3,
             [b'-', b'>', ..]
@@ -327,7 +327,7 @@ impl Lexer<'_> {
     }
 }
 
-/// Bytes of a text in quotes.
+/// Length of a quoted text in bytes.
 fn quoted(rest: &[u8]) -> usize {
     let mut at = 1;
     while at < rest.len() && rest[at] != rest[0] && rest[at] != b'\n' {
@@ -337,7 +337,8 @@ fn quoted(rest: &[u8]) -> usize {
 }
 
 impl Macros {
-    /// What the first of some files is compiled from; `open` finds a file. The others say where headers are.
+    /// Reads the macros of a compilation unit: `files` contains its main file first; the others show where headers are.
+    /// `open` finds a file.
     pub(super) fn of(files: &[String], mut open: impl FnMut(&Path) -> Option<Arc<File>>) -> Macros {
         let mut macros = Macros::default();
         macros.defined.extend(PREDEFINED.iter().map(|(name, value)| ((*name).to_owned(), Some(*value))));
@@ -367,7 +368,7 @@ impl Macros {
         let Some(n_left) = left.checked_sub(1).filter(|_| depth < MAX_INCLUDED) else { return };
         *left = n_left;
         let Some(file) = open(path) else { return };
-        // Of conditions that are open: whether the part that is read is taken, and whether one was.
+        // For each open conditional: whether the current branch is taken, and whether any branch was.
         let mut conditions: Vec<(bool, bool)> = Vec::new();
         let mut out_since = None;
         let mut left_out = Vec::new();
@@ -435,22 +436,22 @@ impl Macros {
         let inner = body.iter().filter(|word| !matches!(word.as_str(), "(" | ")"));
         let value = inner.clone().next().filter(|_| inner.count() == 1).and_then(|word| number(word));
         self.defined.insert(name.clone(), value);
-        // The last is the one that holds.
+        // The last definition is the current one.
         all.insert(0, Arc::new(Macro { is_doubtful, parameters, body }));
     }
 
-    /// Lines of a file that conditions leave out.
+    /// Lines of a file that conditionals skip.
     pub(super) fn left_out(&self, path: &Path) -> &[Range<u32>] {
         self.left_out.get(path).map_or(&[], Vec::as_slice)
     }
 
-    /// Forgets other names, those without parentheses that stand for one word, if `is_known` says what they are.
+    /// Removes macros without parameters whose body is one word, if `is_known` recognises their name.
     pub(super) fn forget(&mut self, is_known: impl Fn(&str) -> bool) {
         let is_name = |found: &Arc<Macro>| found.parameters.is_none() && found.body.len() == 1;
         self.by_name.retain(|name, all| !(all.iter().all(is_name) && is_known(name)));
     }
 
-    /// Words with what macros stand for, the definition first that leads to `wanted`.
+    /// Expands macros in `words`, preferring definitions that contain `wanted`.
     pub(super) fn expand(&self, words: &[String], wanted: &str) -> Vec<String> {
         let mut out = Vec::with_capacity(words.len());
         self.replace(words, wanted, &mut Vec::new(), &mut out);
@@ -491,7 +492,7 @@ impl Macros {
     }
 }
 
-/// The file that a directive includes.
+/// Path of the file that a directive includes.
 fn included(words: &[String], from: &Path, folders: &[PathBuf]) -> Option<PathBuf> {
     let name = match words.first()?.as_str() {
         "<" => words.iter().skip(1).take_while(|word| *word != ">").map(String::as_str).collect::<String>(),
@@ -502,7 +503,7 @@ fn included(words: &[String], from: &Path, folders: &[PathBuf]) -> Option<PathBu
     places.find(|place| place.is_file())
 }
 
-/// The definition to take.
+/// Chooses among several definitions of a macro.
 fn choose<'a>(all: &'a [Arc<Macro>], is_called: bool, wanted: &str) -> Option<&'a Arc<Macro>> {
     let fits = |found: &&Arc<Macro>| found.parameters.is_none() || is_called;
     let leads = |found: &&Arc<Macro>| fits(found) && found.body.iter().any(|word| word == wanted);
@@ -512,7 +513,7 @@ fn choose<'a>(all: &'a [Arc<Macro>], is_called: bool, wanted: &str) -> Option<&'
     leading.or_else(|| likely.find(says)).or_else(|| all.iter().find(says))
 }
 
-/// A body with arguments in the place of parameters.
+/// A macro body with its parameters replaced by arguments.
 fn filled(body: &[String], parameters: &[String], given: &[Vec<String>]) -> Vec<String> {
     let mut out: Vec<String> = Vec::with_capacity(body.len());
     let mut joins = false;
@@ -543,7 +544,7 @@ fn filled(body: &[String], parameters: &[String], given: &[Vec<String>]) -> Vec<
     out
 }
 
-/// Where the bracket that stands at `open` is closed, or the end.
+/// Index of the bracket that closes the one at `open`, or the end.
 pub(super) fn closing(words: &[String], open: usize) -> usize {
     let mut depth = 0_i32;
     let end = (open..words.len()).find(|at| {
@@ -554,7 +555,7 @@ pub(super) fn closing(words: &[String], open: usize) -> usize {
     end.unwrap_or(words.len())
 }
 
-/// The arguments in the parentheses that are opened there.
+/// The arguments in the parentheses that open at `open`.
 pub(super) fn arguments(words: &[String], open: usize) -> Vec<Range<usize>> {
     let end = closing(words, open).min(words.len());
     let (mut depth, mut start, mut found) = (0_i32, open + 1, Vec::new());

@@ -1,4 +1,4 @@
-//! What an expression is: a number that is known when a program is compiled, or a type, of variables, members, elements, casts.
+//! Evaluates expressions: constants, and types of variables, members, elements and casts.
 
 use super::{Candidate, Look, MAX_DEPTH, Sort, Ty};
 use crate::tsan::sites::text::{closing, is_identifier};
@@ -6,7 +6,7 @@ use quipu_symbols::dwarf::types::{Encoding, Kind, Member, MemberKind};
 use quipu_symbols::dwarf::{DebugInfo, Type, TypeId};
 
 impl Look<'_> {
-    /// A number that is known when a program is compiled: sums and products.
+    /// The value of a constant expression of sums and products.
     pub(super) fn constant(&self, words: &[String]) -> Option<u64> {
         let mut at = 0;
         self.sum(words, &mut at, 0)
@@ -60,7 +60,7 @@ impl Look<'_> {
         }
     }
 
-    /// The type that words name; `None` if they are no type.
+    /// The type named by words; `None` if they are not a type.
     pub(super) fn type_name(&self, words: &[String]) -> Option<Ty> {
         let n_stars = words.iter().rev().take_while(|word| matches!(word.as_str(), "*" | "const" | "&"));
         let n_stars = n_stars.count();
@@ -110,7 +110,7 @@ impl Look<'_> {
         Some(Ty { id: Some(global.ty?), stars: 0 })
     }
 
-    /// The type of an expression: variables, members, elements, casts.
+    /// The type of an expression with variables, members, elements and casts.
     pub(super) fn value(&self, words: &[String]) -> Option<Ty> {
         let mut at = 0;
         self.prefixed(words, &mut at, 0)
@@ -199,7 +199,7 @@ impl Look<'_> {
         self.info.read(self.info.behind_names(ty.id?)).ok()
     }
 
-    /// What a pointer points to, or the elements of an array.
+    /// The type that a pointer points to, or that of an array's elements.
     pub(super) fn pointee(&self, ty: Ty) -> Option<Ty> {
         if let Some(stars) = ty.stars.checked_sub(1) {
             return Some(Ty { stars, ..ty });
@@ -211,7 +211,7 @@ impl Look<'_> {
         }
     }
 
-    /// A type as memory may have it.
+    /// A type as a candidate for an allocation.
     pub(super) fn candidate(&self, ty: Ty) -> Option<Candidate> {
         let id = ty.id;
         if ty.stars > 0 {
@@ -228,9 +228,9 @@ impl Look<'_> {
     }
 }
 
-/// A type as memory may have it; nothing for `void` and what has no size.
+/// A type as a candidate for an allocation; `None` for `void` and types without a size.
 pub(in super::super) fn candidate_of(info: &DebugInfo, id: TypeId) -> Option<Candidate> {
-    // Arrays of arrays are of what is in them.
+    // For nested arrays, use the innermost element type.
     let inner = info.behind_arrays(id);
     let found = info.read(inner).ok()?;
     let size = info.size_of(found.id).filter(|size| *size > 0)?;
@@ -248,7 +248,8 @@ pub(in super::super) fn candidate_of(info: &DebugInfo, id: TypeId) -> Option<Can
         _ => return None,
     };
     let members = found.members.iter().map(|member| (member.name.clone(), member.bit_offset)).collect();
-    // Memory that is free is linked with nothing else in it; what it is for, that does not say.
+    // Free memory is kept in linked lists whose nodes have no other members; such a node does not show the purpose of the
+    // memory.
     if let [link] = &found.members[..]
         && let Some(Kind::Pointer(Some(to))) =
             link.ty.and_then(|ty| info.read(info.behind_names(ty)).ok()).map(|ty| ty.kind)
@@ -265,13 +266,13 @@ pub(in super::super) fn candidate_of(info: &DebugInfo, id: TypeId) -> Option<Can
     Some(Candidate { name, size, least: open.unwrap_or(size), sort, members })
 }
 
-/// What a region of pointers is called: as a pointer to what it has, since a name of a pointer stands for what that points to.
+/// Name of a region of pointers: one more level than the pointers themselves, since a region's name stands for its pointee.
 fn pointer(text: &str, n_stars: usize) -> String {
     let name = text.trim_end_matches(['*', ' ']);
     format!("{name}{}", "*".repeat(text.matches('*').count() + n_stars))
 }
 
-/// What a type without a name is called: as it was asked for.
+/// Name of an unnamed type: the typedef by which it was requested.
 fn alias_of(info: &DebugInfo, id: TypeId, found: &Type) -> String {
     match info.read(id) {
         Ok(named) if matches!(named.kind, Kind::Typedef(_)) => named.path,
