@@ -1,4 +1,4 @@
-//! What a trace says of itself, for people and for machines.
+//! Descriptions of traces, as documents and as JSON.
 
 use quipu::model::doc::{Block, Cell, Document};
 use quipu::model::number::counted;
@@ -9,13 +9,13 @@ use quipu::model::{Shard, ShardKind, Trace};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// The header of a trace for people: what it is, how large, what it carries and what it lacks.
-/// In full with the format's own facts.
+/// Describes a trace: its format, size, contents, and what it lacks. With full detail, includes facts specific to its
+/// format.
 pub(crate) fn document(name: &str, trace: &dyn Trace, detail: Detail) -> Document {
     document_with(name, trace, detail, &[])
 }
 
-/// The same with further facts.
+/// The same with additional facts.
 pub(crate) fn document_with(name: &str, trace: &dyn Trace, detail: Detail, more: &[Fact]) -> Document {
     let meta = trace.meta();
     let mut facts: Vec<(String, Vec<Cell>)> = Vec::new();
@@ -51,7 +51,7 @@ pub(crate) fn document_with(name: &str, trace: &dyn Trace, detail: Detail, more:
 }
 
 fn noted(sign: &str, item: &quipu::model::trace::Carries) -> String {
-    // The sign and the words stay together when the line is broken.
+    // Non-breaking spaces keep the sign and the words on one line.
     let words = item.what.replace(' ', "\u{a0}");
     if item.note.is_empty() {
         format!("{sign}\u{a0}{words}")
@@ -60,7 +60,7 @@ fn noted(sign: &str, item: &quipu::model::trace::Carries) -> String {
     }
 }
 
-/// How the trace splits: threads, cores or streams, in how many files.
+/// The parts of a trace: number of threads, cores or streams, and of files.
 fn parts(trace: &dyn Trace) -> String {
     let of_kind = |kind| trace.shards().iter().filter(|shard| shard.kind == kind).count() as u64;
     let kinds = [
@@ -81,7 +81,7 @@ fn parts(trace: &dyn Trace) -> String {
 fn size(trace: &dyn Trace) -> String {
     let meta = trace.meta();
     let bytes = |bytes: Option<u64>| bytes.map(quipu_view::bytes_text);
-    // What stands in a stream, packed once more there, is inflated to what its container has.
+    // A trace carried by a stream may be compressed again in it; the inflated size is then that of its own container.
     let (packed, inflated) = match meta.disk_bytes {
         Some(on_disk) if Some(on_disk) != meta.packed_bytes => {
             (Some(on_disk), meta.inflated_bytes.or(meta.packed_bytes))
@@ -104,7 +104,7 @@ fn geometry(trace: &dyn Trace) -> Option<String> {
     (!known.is_empty()).then(|| known.join(", "))
 }
 
-/// When the trace was recorded: its fact `first_timestamp`, a reading of its clock, if that tells the time of day.
+/// Time of recording: the fact `first_timestamp`, a reading of the trace's clock, if the clock gives the time of day.
 fn recorded(trace: &dyn Trace) -> Option<String> {
     let clock = trace.meta().clock?;
     let first = trace.meta().facts.iter().find(|fact| fact.key == "first_timestamp")?.value.as_u64()?;
@@ -112,13 +112,13 @@ fn recorded(trace: &dyn Trace) -> Option<String> {
     Some(quipu_view::date_text(ticks / clock.per_second.max(1)))
 }
 
-/// A fact in a few words.
+/// A fact as short text.
 fn words(fact: &Fact) -> String {
     let least = if fact.is_least { "at least " } else { "" };
     format!("{least}{}", plain(&fact.value))
 }
 
-/// A value in a few words.
+/// A value as short text.
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -132,7 +132,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// The header of a trace for machines. What is not known is `null`.
+/// The description of a trace as JSON. Unknown values are `null`.
 #[derive(Serialize)]
 struct Header<'a> {
     trace: &'a str,
@@ -149,13 +149,13 @@ struct Header<'a> {
     carries: &'a [Carries],
     columns: Vec<&'static str>,
     tables: Vec<&'a str>,
-    /// The format's own.
+    /// Facts specific to the format.
     facts: Map<String, Value>,
     functions: &'a [Function],
     shards: Vec<Part<'a>>,
 }
 
-/// A shard for machines.
+/// A shard as JSON.
 #[derive(Serialize)]
 struct Part<'a> {
     name: &'a str,
@@ -164,7 +164,7 @@ struct Part<'a> {
     process: Option<u64>,
     pieces: u32,
     packed_bytes: Option<u64>,
-    /// The number of a further trace that is read with the first.
+    /// Number of an additional trace that is read together with the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     workload: Option<u16>,
 }
@@ -183,12 +183,12 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The header of a trace for programs, as `info --quick --json` prints it, but for what reading found.
+/// The description of a trace as JSON, as `info --quick --json` prints it, without findings of reading.
 pub fn json(name: &str, trace: &dyn Trace) -> Value {
     json_with(name, trace, &[])
 }
 
-/// The same with further facts.
+/// The same with additional facts.
 pub(crate) fn json_with(name: &str, trace: &dyn Trace, more: &[Fact]) -> Value {
     let (meta, tables) = (trace.meta(), trace.tables().unwrap_or_default());
     result::json(&Header {
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!((words(&lines), lines.json()), ("7".to_owned(), json!(7)));
         let kinds = |kinds| Fact::new("by_kind", "kinds", kinds);
         assert_eq!(words(&kinds(json!({ "read": 1, "write": 2 }))), "read 1, write 2");
-        // A trace may name a type so.
+        // A trace may have a type with this name.
         assert_eq!(words(&kinds(json!({ "at_least": 3 }))), "at_least 3");
     }
 }

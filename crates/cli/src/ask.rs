@@ -1,4 +1,4 @@
-//! Questions to traces: one on the command line, or many in a shell.
+//! SQL queries on traces: one on the command line, or several in a shell.
 
 use crate::verbs::sql::Options;
 use quipu::model::fresh::Fresh;
@@ -30,7 +30,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     for (alias, path) in &paths {
         let opening = options.opening.options();
         let source = quipu_console::input::source(path)?;
-        // A question may read more than once.
+        // A query may read the trace more than once.
         let recognised = quipu::recognise(&source, &opening)?.spooled()?;
         traces.push((alias.clone(), Arc::from(recognised.open(&opening)?)));
     }
@@ -47,7 +47,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     }
 }
 
-/// Traces, and how they are asked.
+/// Open traces, and how to query them.
 struct Asked<'a> {
     session: Session,
     traces: Vec<(String, Arc<dyn Trace>)>,
@@ -76,7 +76,7 @@ impl Asked<'_> {
         Ok(looks)
     }
 
-    /// Answers one question.
+    /// Runs one query.
     fn once(&self, question: &str) -> Result<Outcome> {
         let looks = self.looks()?;
         let started = Instant::now();
@@ -128,11 +128,11 @@ impl Asked<'_> {
         Ok((losses, n_rows))
     }
 
-    /// Says what was found wrong with the traces.
+    /// Reports what was found wrong with the traces.
     fn tell(&self, losses: Losses) -> Result<Outcome> {
         let Some((_, first)) = self.traces.first() else { return Ok(Outcome::Fine) };
         let Losses { mut found, error, is_doubtful, learned } = losses;
-        // What was found when the other traces were opened counts as well.
+        // Findings from opening the other traces are included.
         for (_, other) in self.traces.iter().skip(1) {
             let new = Finding::not_met(&other.meta().findings, found.as_slice());
             new.into_iter().for_each(|finding| found.push(finding));
@@ -159,7 +159,7 @@ impl Asked<'_> {
         Ok(if is_doubtful { outcome.and(Outcome::Flawed) } else { outcome })
     }
 
-    /// Answers what standard input asks, question by question.
+    /// Runs the queries read from standard input.
     fn script(&self) -> Result<Outcome> {
         let mut text = String::new();
         let read = std::io::stdin().read_to_string(&mut text);
@@ -171,7 +171,7 @@ impl Asked<'_> {
         Ok(outcome)
     }
 
-    /// A question or a command of the shell.
+    /// Runs a query or a command of the shell.
     fn one(&self, line: &str) -> Result<Outcome> {
         let mut words = line.split_whitespace();
         match words.next() {
@@ -227,14 +227,14 @@ impl Asked<'_> {
         }
     }
 
-    /// Asks for questions until there are no more.
+    /// Prompts for queries until there are no more.
     fn shell(&self) -> Result<Outcome> {
         let cannot = |cause: ReadlineError| Error::new(ErrorKind::Io, format!("the terminal: {cause}"));
         let mut editor: Editor<Words, FileHistory> = Editor::new().map_err(cannot)?;
         editor.set_helper(Some(Words(self.words()?)));
         let history = history_file();
         if let Some(path) = &history {
-            // There is none before the first question.
+            // There is no history before the first query.
             drop(editor.load_history(path));
         }
         self.screen.say(format_args!("a question ends with `;`; .help says more, .quit ends"));
@@ -277,7 +277,7 @@ impl Asked<'_> {
         Ok(Outcome::Fine)
     }
 
-    /// The names that are completed.
+    /// Names for completion.
     fn words(&self) -> Result<Vec<String>> {
         let mut words: Vec<String> = KEYWORDS.iter().map(|word| (*word).to_owned()).collect();
         let tables = self.session.tables()?;
@@ -307,7 +307,7 @@ const KEYWORDS: [&str; 24] = [
     "count(*)",
 ];
 
-/// The questions and commands of a text.
+/// Splits a text into queries and commands.
 fn questions(text: &str) -> Vec<String> {
     let (mut all, mut one) = (Vec::new(), String::new());
     for line in text.lines() {
@@ -331,7 +331,7 @@ fn history_file() -> Option<PathBuf> {
     Some(state.or_else(home)?.join("quipu/sql_history"))
 }
 
-/// Completes names, and knows where a question ends.
+/// Completes names, and detects the end of a query.
 #[derive(Helper, Highlighter, Hinter)]
 struct Words(Vec<String>);
 

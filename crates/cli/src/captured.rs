@@ -1,7 +1,7 @@
-//! Recordings of instrumented programs, for people and programs: what other traces have no room for.
+//! Recordings of instrumented programs: the parts that other traces have no columns for.
 //!
-//! They are streams, which all verbs read. Here their events are listed in the order of their stamps, with places and
-//! callers, and counted.
+//! Recordings are streams, which all verbs read. This module lists their events in the order of their stamps, with source
+//! locations and callers, and counts them.
 
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::number::counted;
@@ -22,13 +22,13 @@ use std::path::Path;
 
 pub(crate) use quipu_capture::tsan::is_capture;
 
-/// Which events to list.
+/// Selection of the events to list.
 #[derive(Debug)]
 pub(crate) struct Choice<'a> {
-    /// By number, from 1: the first that is not left out, and how many.
+    /// Number of events to skip, and to list.
     pub(crate) skip: u64,
     pub(crate) take: u64,
-    /// Kinds or families of kinds; none for all.
+    /// Kinds or families of kinds; empty for all.
     pub(crate) kinds: &'a [String],
     pub(crate) threads: &'a [ThreadId],
     pub(crate) pc: Option<&'a RangeInclusive<u64>>,
@@ -37,7 +37,7 @@ pub(crate) struct Choice<'a> {
 
 impl Choice<'_> {
     /// # Errors
-    /// `Usage` for a kind that there is not, with those that there are.
+    /// `Usage` for an unknown kind; the message lists the known ones.
     fn check(&self) -> Result<()> {
         let known = kinds();
         let is_known =
@@ -70,14 +70,14 @@ impl Choice<'_> {
     }
 }
 
-/// How lines look.
+/// Output form of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Text,
     Json,
 }
 
-/// Writes the events of a recording, a line each; returns what could not be read.
+/// Prints the events of a recording, one per line; returns findings about damage.
 pub(crate) fn view(path: &Path, choice: &Choice<'_>, form: Form) -> Result<Vec<Finding>> {
     choice.check()?;
     let capture = Capture::open(path)?;
@@ -136,7 +136,7 @@ fn line(nth: u64, row: &Row) -> String {
     line
 }
 
-/// `main prog.c:12`, `prog+0x1234` or `0x401234`, whatever is known; in parentheses what the compiler put there.
+/// `main prog.c:12`, `prog+0x1234` or `0x401234`, depending on what is known; inlined functions are in parentheses.
 fn place(pc: u64, spot: &Spot) -> String {
     let file_name = |path: &Path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let line = |source: &Option<(String, u64)>| {
@@ -214,15 +214,15 @@ fn hex(number: u64) -> String {
     format!("{number:#x}")
 }
 
-/// What a recording is, as a document and as JSON. With `counts` all of it is read.
+/// Description of a recording as a document and as JSON.
 pub(crate) struct Info {
     pub(crate) document: Document,
     pub(crate) value: Value,
-    /// What could not be read.
+    /// Findings about damage.
     pub(crate) findings: Vec<Finding>,
 }
 
-/// A module of the program; they are sorted by where they lie.
+/// A module of the program; sorted by address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 struct Module {
     #[serde(serialize_with = "as_hex")]
@@ -245,7 +245,7 @@ struct Thread {
     events: u64,
 }
 
-/// Describes a recording: its frames, or counts of all events, too.
+/// Describes a recording. With `is_quick`, reads only its frames; otherwise also counts all events.
 pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
     let capture = Capture::open(path)?;
     let mut threads: Vec<Thread> = capture
@@ -266,7 +266,7 @@ pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
                 match (row.kind, row.details.first()) {
                     ("thread-name", Some((_, Detail::Text(name)))) => thread.name.clone_from(name),
                     ("module", Some((_, Detail::Text(file)))) => {
-                        // The program itself comes first.
+                        // The program itself is the first module.
                         program.get_or_insert_with(|| file.clone());
                         let (base, bytes) = (row.addr.unwrap_or(0), row.size.unwrap_or(0));
                         modules.push(Module { base, bytes, file: file.clone() });
@@ -281,7 +281,7 @@ pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
     let n_missing = capture.n_missing().saturating_add(told.n_damaged());
     let findings = capture.findings(&told.findings);
     let unread_bytes = lost_bytes(&findings);
-    // Each library tells its own constructor, and what was there before.
+    // The constructor of each library reports the library, and those loaded before it.
     modules.sort();
     modules.dedup();
     let n_bytes = capture.size_bytes();

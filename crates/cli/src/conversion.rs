@@ -1,4 +1,5 @@
-//! `quipu convert --to FORMAT`: a trace in another format. The plan is printed before anything is read, the ledger at the end.
+//! `quipu convert --to FORMAT`: a trace in another format. The plan is printed before anything is read, the report at the
+//! end.
 
 use quipu::engine::{ConversionPlan, convert, plan_conversion};
 use quipu::model::convert::{self, RecordJob, RecordWriter};
@@ -31,21 +32,21 @@ pub(crate) struct Conversion {
 }
 
 impl Conversion {
-    /// Whether nothing may be left out.
+    /// Whether any loss is an error.
     pub(crate) fn is_lossless(&self) -> bool {
         self.lossless
     }
 
-    /// What is said to who writes.
+    /// Options for the writer of the format.
     pub(crate) fn given(&self) -> Given {
         self.given.iter().cloned().collect()
     }
 }
 
-/// The format of that name.
+/// The format with this name.
 ///
 /// # Errors
-/// `Usage` if there is none.
+/// `Usage` for an unknown name.
 pub(crate) fn format(name: &str) -> Result<&'static dyn Format> {
     let found = quipu::FORMATS.iter().copied().find(|format| format.info().name == name);
     Ok(found.ok_or_else(|| {
@@ -54,13 +55,13 @@ pub(crate) fn format(name: &str) -> Result<&'static dyn Format> {
     })?)
 }
 
-/// The ending of the names of a format's files.
+/// The usual extension of a format's files.
 fn ending(format: &dyn Format) -> &'static str {
     format.info().extensions.first().copied().unwrap_or("trace")
 }
 
-/// The format that a file of this name is to have, where the name says so: one that writes its streams itself, and takes records
-/// of others.
+/// The format that a file name asks for by its extension: one that writes its streams itself, and takes records of other
+/// formats.
 pub(crate) fn format_of_name(path: &Path) -> Option<&'static dyn Format> {
     let ending = path.extension()?.to_str()?;
     let writes = |format: &&dyn Format| format.record_writer().is_some() && quipu::writes_streams(*format);
@@ -68,7 +69,7 @@ pub(crate) fn format_of_name(path: &Path) -> Option<&'static dyn Format> {
     all.find(|format| format.info().extensions.contains(&ending))
 }
 
-/// Converts and says what became of everything. A runner takes the records in place of the format's writer.
+/// Converts a trace and reports the outcome. A `runner` replaces the format's writer.
 pub(crate) fn run(
     trace: &dyn Trace,
     to: &'static dyn Format,
@@ -93,7 +94,7 @@ pub(crate) fn run(
     let plan = plan_conversion(trace, name, writer, beyond);
     let plan = plan.map_err(|error| session::not_for_trace(error, trace, screen))?;
     tell_plan(&plan, from, name, screen);
-    // A stream is made of a file, unless the format writes it itself.
+    // A stream is made from a file, unless the format writes streams itself.
     let way = match quipu::is_stream_name(&target.path) && !quipu::writes_streams(to) {
         true => {
             check_file(&target.path, target.force.into())?;
@@ -109,7 +110,7 @@ pub(crate) fn run(
         output: file.as_deref().unwrap_or(&target.path),
         replace: target.force,
         container: target.container.as_deref(),
-        // That of a stream is its own.
+        // A stream has a compression level of its own.
         level: if way.is_some() { None } else { target.level },
         damaged: target.damaged,
         strict: opening.strict,
@@ -159,7 +160,7 @@ pub(crate) fn run(
     Ok(if options.is_lossless() && !is_lossless { outcome.and(Outcome::Flawed) } else { outcome })
 }
 
-/// What will be carried over, dropped and made up, on standard error.
+/// Prints on standard error what will be carried over, dropped and made up.
 fn tell_plan(plan: &ConversionPlan, from: &str, to: &str, screen: &Screen) {
     if screen.is_quiet() {
         return;

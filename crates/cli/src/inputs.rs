@@ -1,10 +1,10 @@
-//! What of a command line names inputs, which are never written over.
+//! The inputs that a command line names, which must never be overwritten.
 //!
-//! A trace says itself which files it reads. This is for all the others (programs, types, lists of functions, schedules)
-//! whatever part of the program opens them, and for the time before a trace is opened.
+//! A trace registers the files that it reads itself. This module covers all other inputs (programs, types, lists of
+//! functions, schedules), regardless of where they are opened, and the time before a trace is opened.
 //!
-//! Nor is a trace written into a folder that is read as one: it would be a part of it from then on. Only the folders that the
-//! command line names count, by path.
+//! A trace must not be written into a folder that is read as a trace either, because it would become part of it. Only
+//! folders named on the command line are checked, by path.
 
 use clap::{ArgMatches, Command};
 use quipu::model::Error;
@@ -14,19 +14,19 @@ use std::any::TypeId;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-/// Options that name what is written. Everything else that names a file is read.
+/// Options that name outputs. All other options that name a file are inputs.
 pub(crate) const OUTPUTS: &[&str] = &["output", "html", "miss-file", "blobs"];
 
-/// The option that names a trace to be written; the others name pages and texts.
+/// The option for an output that is a trace; the others name pages and texts.
 const TRACE_OUTPUT: &str = "output";
 
 /// The verb whose output is a text.
 const TEXT_VERB: &str = "disassemble";
 
-/// What the arguments of a command line name is an input until the process ends.
+/// Registers the inputs that the arguments of a command line name, until the process ends.
 ///
 /// # Errors
-/// `Usage` if an output would become a part of a trace that is read.
+/// `Usage` if an output would become part of a trace that is read.
 pub(crate) fn keep(command: &Command, matches: &ArgMatches) -> Result<(), Error> {
     let mut named = Named::default();
     named.take(command, matches);
@@ -34,22 +34,22 @@ pub(crate) fn keep(command: &Command, matches: &ArgMatches) -> Result<(), Error>
     named.check()
 }
 
-/// The same, but that nothing is an input for longer than it is read.
+/// The same, but inputs are registered only while they are read.
 ///
 /// # Errors
-/// As [`keep`].
+/// Those of [`keep`].
 pub(crate) fn check(command: &Command, matches: &ArgMatches) -> Result<(), Error> {
     let mut named = Named::default();
     named.take(command, matches);
     named.check()
 }
 
-/// What a command line names to be read, and to be written.
+/// Inputs and outputs named by a command line.
 #[derive(Debug, Default)]
 struct Named {
     inputs: Vec<PathBuf>,
     outputs: Vec<Output>,
-    /// All that may be the path of an input.
+    /// Everything that may be the path of an input.
     paths: Vec<PathBuf>,
 }
 
@@ -63,7 +63,7 @@ impl Named {
     fn take(&mut self, command: &Command, matches: &ArgMatches) {
         for arg in command.get_arguments() {
             let name = arg.get_id().as_str();
-            // Those of another program are its own business, but for the program.
+            // For a program to run, only the program is an input; its arguments are unknown.
             let n_values = if arg.is_trailing_var_arg_set() { 1 } else { usize::MAX };
             if !matches.try_contains_id(name).unwrap_or(false) {
                 continue;
@@ -87,7 +87,8 @@ impl Named {
         }
     }
 
-    /// Refuses outputs among the files that are read, but for pages and texts that nothing takes for a trace.
+    /// Refuses outputs inside folders that are read as traces. Pages and texts are allowed if they cannot be taken for
+    /// traces.
     fn check(&self) -> Result<(), Error> {
         self.outputs.iter().try_for_each(|Output { path, is_trace }| match is_trace {
             true => refuse_among(&self.inputs, path),
@@ -96,7 +97,7 @@ impl Named {
     }
 }
 
-/// A path, or those in a text that may hold one: `@FILE`, `NAME=FILE`.
+/// The path in an argument, or those that a text may contain: `@FILE`, `NAME=FILE`.
 fn paths_of(value: &OsStr, is_path: bool) -> Vec<PathBuf> {
     if is_path {
         return vec![PathBuf::from(value)];

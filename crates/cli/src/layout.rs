@@ -1,10 +1,10 @@
-//! Flags of the analysis `layout`, which are options of it.
+//! Flags for the options of the analysis `layout`.
 
 use quipu::model::OptionSpec;
 use quipu::sim::layout;
 use quipu_console::flags::{Flagged, Flags, named};
 
-/// The options that say which layout.
+/// Options that select the layout.
 #[derive(Debug)]
 pub(crate) struct LayoutOptions;
 
@@ -33,7 +33,7 @@ pub(crate) struct LayoutFlags {
 }
 
 impl LayoutFlags {
-    /// The same as options.
+    /// The flags as options of the analysis.
     pub(crate) fn given(&self) -> impl Iterator<Item = (String, String)> {
         let arrays = match (self.soa, self.aos) {
             (true, _) => Some("soa"),

@@ -1,13 +1,12 @@
 //! The command line of Quipu: verbs, flags, streams, exit codes.
 //!
-//! A verb is one file under `verbs`: its options, its help, and a `run` that reads like a recipe. What verbs share with other
-//! command lines is in `quipu-console`; what only verbs share has a file for each subject here: what a trace says of itself
-//! (`about`), results for a browser (`page`), conversions (`conversion`), what instrumented programs
-//! leave (`captured`, `recording`).
+//! A verb is one file under `verbs` with its options, its help, and a `run` that reads like a recipe. Code shared with other
+//! command lines is in `quipu-console`; code shared by verbs has one file per subject here: descriptions of traces
+//! (`about`), results as a page for a browser (`page`), conversions (`conversion`), and recordings of instrumented programs
+//! (`captured`, `recording`).
 //!
-//! Only answers go to standard output. The exit code is 0 if all went well, 1 if the answer is that something is wrong
-//! with the trace or not all of it was read, and 2 if there is no answer, or one about what precedes a place from which only a
-//! newer program can read on.
+//! Only results go to standard output. The exit code is 0 if all went well; 1 if the trace has a fault or was not read
+//! completely; and 2 if there is no result, or only one about the part before a place that needs a newer program.
 
 #![warn(missing_docs)]
 
@@ -65,7 +64,8 @@ pub fn command() -> clap::Command {
     definition()
 }
 
-/// The command line. Where `--set` is not an option of what is written, it is one of the trace's format, as `--open` is.
+/// The command line. `--set` is an option of the written format where a verb has one, otherwise an option of the trace's own
+/// format, like `--open`.
 fn definition() -> clap::Command {
     Cli::command().mut_subcommands(|verb| {
         let is_taken = verb.get_arguments().any(|arg| arg.get_long() == Some(SET));
@@ -76,23 +76,24 @@ fn definition() -> clap::Command {
     })
 }
 
-/// The option of what is written.
+/// Name of the option for written formats.
 const SET: &str = "set";
-/// The option of what is read.
+/// Name of the option for the format that is read.
 const OPEN: &str = "open";
 
-/// A command line as it was read.
+/// A parsed command line.
 struct Parsed {
     cli: Cli,
-    /// What the answer with `--json` begins with where there is none; none without `--json`.
+    /// First members of the `--json` object if there is no result; `None` without `--json`.
     answer: Option<serde_json::Map<String, serde_json::Value>>,
-    /// What is written, if the verb names it.
+    /// Path of the output, if the verb names one.
     output: Option<PathBuf>,
-    /// Whether an output would become a part of a trace that is read.
+    /// An error if an output would become part of a trace that is read.
     places: Result<(), Error>,
 }
 
-/// Reads a command line. What it names is an input from here on, or for as long as it is read.
+/// Parses a command line. With `keeps_inputs`, its inputs stay registered until the process ends, otherwise only while they
+/// are read.
 fn parse(args: impl IntoIterator<Item = OsString>, keeps_inputs: bool) -> Result<Parsed, clap::Error> {
     let mut command = definition();
     // PERF: a copy of the command line's definition takes a third of what starting the program does.
@@ -102,27 +103,27 @@ fn parse(args: impl IntoIterator<Item = OsString>, keeps_inputs: bool) -> Result
     let (has_json, has_output) = (is_set("json", &matches), writes(&command, &matches));
     let written = output_of(&matches);
     let cli = Cli::from_arg_matches(&matches)?;
-    // Nothing is written where there is no answer.
+    // Without a result, nothing is written.
     let output = has_output.then(|| ("output".to_owned(), serde_json::Value::Null));
     let answer = (cli.verb.answers_with_an_object() && has_json).then(|| output.into_iter().collect());
     Ok(Parsed { cli, answer, output: written, places })
 }
 
-/// What came of a command line that a program asked for.
+/// Result of a command line that another program runs.
 #[derive(Debug)]
 pub struct Answered {
     /// The exit code.
     pub code: u8,
-    /// What it would have written to standard output.
+    /// Contents of standard output.
     pub out: Vec<u8>,
-    /// What it would have said on standard error.
+    /// Contents of standard error.
     pub err: Vec<u8>,
-    /// Why there is no answer, if that is so.
+    /// The error, if there is no result.
     pub error: Option<Error>,
 }
 
-/// Runs a verb for a program that is no command line: what it writes is given back, `watch` tells how far it is and ends it, and
-/// signals are left to the program. The first argument is the name of the program.
+/// Runs a verb for a program other than the command line. Returns its output; reports progress to `watch`, which can also
+/// cancel it; and leaves signals to the program. The first argument is the name of the program.
 pub fn answer(args: impl IntoIterator<Item = OsString>, watch: &Arc<Watch>) -> Answered {
     let parsed = match parse(args, false) {
         Ok(parsed) => parsed,
@@ -159,7 +160,7 @@ pub fn answer(args: impl IntoIterator<Item = OsString>, watch: &Arc<Watch>) -> A
     Answered { code, out: kept.out, err: kept.err, error }
 }
 
-/// Runs the program with these arguments, the first of which is its name.
+/// Runs the program with these arguments; the first is its name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let Parsed { cli, answer, output, places } = match parse(args, true) {
         Ok(parsed) => parsed,
@@ -174,7 +175,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     match cli.verb.run(&cli.common, &screen) {
         Ok(outcome) => outcome.code(),
-        // The reader of our output has seen enough.
+        // The reader of our output has closed the pipe.
         Err(Stop::ClosedPipe) => ExitCode::SUCCESS,
         Err(Stop::Fault(error)) => {
             screen.complain(&error);
@@ -187,13 +188,13 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// True if the verb has a flag of this name, and it is given.
+/// Whether the verb has a flag of this name that is set.
 fn is_set(flag: &str, matches: &clap::ArgMatches) -> bool {
     let own = matches.try_get_one::<bool>(flag).ok().flatten().is_some_and(|is_set| *is_set);
     own || matches.subcommand().is_some_and(|(_, matches)| is_set(flag, matches))
 }
 
-/// The screen for what is said where there is no answer: what was written before may have gone to standard output.
+/// The screen for messages without a result: earlier output may have gone to standard output.
 fn screen_beside(output: Option<&Path>, screen: Screen) -> Screen {
     match output {
         Some(path) => screen.beside(if path == Path::new("-") { Path::new("") } else { path }),
@@ -201,31 +202,31 @@ fn screen_beside(output: Option<&Path>, screen: Screen) -> Screen {
     }
 }
 
-/// What the verb is to write.
+/// Path that the verb writes to.
 fn output_of(matches: &clap::ArgMatches) -> Option<PathBuf> {
     let (_, matches) = matches.subcommand()?;
     matches.try_get_one::<PathBuf>("output").ok().flatten().cloned()
 }
 
-/// True if the verb is one that names what it writes in its answer.
+/// Whether the verb names its output in its result.
 fn writes(command: &clap::Command, matches: &clap::ArgMatches) -> bool {
     let verb = matches.subcommand_name().and_then(|name| command.find_subcommand(name));
     verb.is_some_and(|verb| verb.get_arguments().any(|arg| arg.get_id() == "output"))
 }
 
-/// Help and version are answers; anything else about the command line is an error.
+/// Help and version are results; everything else about the command line is an error.
 fn usage(error: &clap::Error) -> ExitCode {
     use std::io::{IsTerminal, Write};
     let text = error.render();
     let is_harmful = error.use_stderr() && std::io::stderr().is_terminal();
     let done = match is_harmful {
-        // It repeats arguments, such as names of files.
+        // The message repeats arguments, such as file names, which may contain control characters.
         true => terminal::stderr().write_all(text.ansi().to_string().as_bytes()),
         false => error.print(),
     };
     match done {
         Ok(()) if error.use_stderr() => ExitCode::from(2),
-        // A closed pipe is the only thing that can go wrong here, and no error.
+        // Only a closed pipe can cause an error here, and that is no failure.
         _ => ExitCode::SUCCESS,
     }
 }

@@ -1,4 +1,4 @@
-//! The program `quipu`; all of it is in the library, so that man pages and completions can be made from it.
+//! The program `quipu`. All code is in the library, so that man pages and completions can be generated from it.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Results as a page for a browser: what stands on it around the analyses' own documents, and how it is written.
+//! Results as a page for a browser: the parts around the analyses' documents, and writing the file.
 
 use quipu::model::doc::{Block, Cell, Document, Figure, Grid};
 use quipu::model::fresh::{self, Replace};
@@ -29,10 +29,10 @@ impl PageOptions {
         self.html.is_some()
     }
 
-    /// Makes sure, before long work, that standard output gets one answer and the page has a place.
+    /// Checks, before long work, that standard output gets only one result and that the page can be written.
     ///
     /// # Errors
-    /// `Usage` if standard output would get a page and JSON; those of [`fresh::check_file`].
+    /// `Usage` if standard output would get both a page and JSON; those of [`fresh::check_file`].
     pub(crate) fn check(&self, json: bool) -> quipu::model::Result<()> {
         let is_stdout = |path: &Path| path == Path::new("-") || is_piped_stdout(path);
         if json && self.html.as_deref().is_some_and(is_stdout) {
@@ -46,9 +46,9 @@ impl PageOptions {
     }
 }
 
-/// Writes the page of these documents, if one is wanted, or to standard output if it is called `-`, and says where it is.
+/// Writes the page of these documents if one was requested, to standard output for `-`, and reports where it is.
 ///
-/// A file appears complete or not at all: the page is written beside it and renamed.
+/// The file appears either complete or not at all: the page is written to a temporary file, which is renamed.
 pub(crate) fn write(
     options: &PageOptions,
     input: &Input,
@@ -59,7 +59,7 @@ pub(crate) fn write(
     let Some(path) = &options.html else { return Ok(()) };
     let place = (&**path, Replace::from(options.force));
     let (name, kind) = (input.name(), &trace.meta().title);
-    // The last part of a path names the trace; all of it stands below.
+    // The last component of the path is the title; the whole path is shown below it.
     let title = input.stored.path.file_name().map(|last| last.to_string_lossy().into_owned());
     match title.filter(|title| *title != name && *title != "-") {
         Some(title) => write_titled(place, &title, &format!("{name}: {kind}"), documents, screen),
@@ -86,7 +86,7 @@ fn write_titled(
     Ok(())
 }
 
-/// The numbers that say most of a trace, of those that its reports have.
+/// The most important numbers of a trace, from those in its reports.
 pub(crate) fn figures(reports: &[Box<dyn Report>]) -> Document {
     let mut figures = Vec::new();
     let mut figure = |label: &str, value, note: String| {
@@ -155,7 +155,7 @@ fn find<R: 'static>(reports: &[Box<dyn Report>]) -> Option<&R> {
     reports.iter().find_map(|report| report.as_any().downcast_ref())
 }
 
-/// What was wrong with the trace, and whether all of it was read; without blocks if all was well.
+/// What was wrong with the trace, and whether all of it was read; without blocks if there was nothing wrong.
 pub(crate) fn verdict(verdict: &Verdict) -> Document {
     let mut document = Document::new("What is wrong");
     if verdict.cancelled {

@@ -1,4 +1,4 @@
-//! `quipu convert --to cacheray` of a recording: a trace from what an instrumented program left.
+//! `quipu convert --to cacheray` for recordings: converts a recording of an instrumented program to a trace.
 
 use quipu::model::Error;
 use quipu::model::fresh::Replace;
@@ -12,10 +12,10 @@ use quipu_console::session::{self, Verdict};
 use serde_json::json;
 use std::path::Path;
 
-/// The pairs of `--source-map`.
+/// Parses the pairs of `--source-map`.
 ///
 /// # Errors
-/// `Usage` for what has no `=`.
+/// `Usage` for a value without `=`.
 pub(crate) fn source_map(pairs: &[String]) -> Result<Vec<(String, String)>> {
     let pairs = pairs.iter().map(|pair| match pair.split_once('=') {
         Some((from, to)) if !from.is_empty() => Ok((from.to_owned(), to.to_owned())),
@@ -24,7 +24,7 @@ pub(crate) fn source_map(pairs: &[String]) -> Result<Vec<(String, String)>> {
     pairs.collect()
 }
 
-/// Makes a trace of a recording.
+/// Converts a recording to a trace.
 pub(crate) fn make(
     recording: &Path,
     target: &Target,
@@ -69,7 +69,7 @@ pub(crate) fn make(
     Ok(verdict.tell(screen))
 }
 
-/// What an ending is called, for programs and for people.
+/// Names of an ending, for JSON and for people.
 pub(crate) fn ending(ending: Ending) -> (&'static str, &'static str) {
     match ending {
         Ending::Exited => ("exited", "exited"),
@@ -113,7 +113,7 @@ fn as_json(summary: &Summary, recording: &str, path: &str) -> serde_json::Value 
     })
 }
 
-/// What is said of a recording that shows nothing of its program.
+/// A warning if a recording shows little about its program.
 fn warning(summary: &Summary) -> Option<&'static str> {
     let n_accesses = summary.n_accesses + summary.n_atomics;
     let n_bad = summary.unknown.values().map(|unknown| unknown.n_allocations).sum::<u64>();
@@ -128,7 +128,7 @@ fn warning(summary: &Summary) -> Option<&'static str> {
     }
 }
 
-/// Which allocations have no type that says something, and why.
+/// The share of allocations without a specific type, with the reasons.
 fn untyped(summary: &Summary) -> String {
     let share = |n: u64| format!("{:.1} %", 100.0 * n as f64 / summary.n_allocations.max(1) as f64);
     let mut parts = Vec::new();
@@ -176,7 +176,7 @@ fn as_text(summary: &Summary, path: &str) -> String {
             counted(summary.gap_bytes, "byte")
         ));
     }
-    // Of a device or pipe there is nothing to report.
+    // Devices and pipes cannot be read again for a report.
     if Path::new(path).is_file() {
         text.push_str(&format!("next: quipu report {path}\n"));
     }

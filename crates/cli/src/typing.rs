@@ -1,10 +1,10 @@
-//! Saying where types come from, for verbs that tell accesses by field.
+//! Flags for sources of types, for verbs that attribute accesses to fields.
 
 use quipu::model::{Given, OptionSpec, ToolInfo};
 use quipu::sim::{BASE, BINARY, TYPES};
 use quipu_console::flags::{Flagged, Flags};
 
-/// The options that say where types come from.
+/// Options that name sources of types.
 pub(crate) struct TypeOptions;
 
 impl Flagged for TypeOptions {
@@ -13,10 +13,10 @@ impl Flagged for TypeOptions {
     }
 }
 
-/// Where types come from.
+/// Flags for these options.
 pub(crate) type Typing = Flags<TypeOptions>;
 
-/// Gives an analysis those of the options that it has.
+/// Passes on the options that an analysis has.
 pub(crate) fn give(typing: &Typing, info: &ToolInfo, given: &mut Given) {
     let has = |name: &str| info.options.iter().any(|option| option.name == name);
     given.extend(typing.given().iter().filter(|(name, _)| has(name)));

@@ -50,16 +50,16 @@ pub(crate) struct Options {
     take: Option<u64>,
 }
 
-/// The heading of the options of `aggregate`.
+/// Heading of the options of `aggregate`.
 const AGGREGATE: &str = "Aggregations";
 
-/// Options that many analyses have, which are flags, too.
+/// Flags for options that many analyses have.
 #[derive(Debug)]
 struct UsualFlags;
 
 impl Flagged for UsualFlags {
     fn specs() -> Vec<OptionSpec> {
-        // Each analysis has a default of its own.
+        // Each analysis has its own default.
         vec![
             OptionSpec::flag("per-thread", "give each thread's result as well"),
             OptionSpec::new("line-size", Kind::Bytes, "", "bytes in a cache line"),
@@ -110,7 +110,7 @@ Exit codes:
   1  done, and something is wrong with the trace, or the run was interrupted
   2  could not do it";
 
-/// For one analysis, an order is one of members.
+/// For the analysis `layout`, `--order` is an order of members.
 fn members_too(order: clap::Arg) -> clap::Arg {
     order
         .value_parser(clap::builder::NonEmptyStringValueParser::new())
@@ -176,7 +176,7 @@ fn analyse(options: &Options, common: &Common, screen: &Screen) -> Result<Outcom
     Ok(verdict.tell(screen).and(Outcome::of(&outcome.reports)))
 }
 
-/// The tools of a list with commas, each once.
+/// The tools in a comma-separated list, without duplicates.
 fn find_tools(names: &str, trace: &dyn Trace) -> quipu::model::Result<Vec<&'static dyn Tool>> {
     let mut tools: Vec<&'static dyn Tool> = Vec::new();
     for name in names.split(',').filter(|name| !name.is_empty()) {
@@ -188,7 +188,7 @@ fn find_tools(names: &str, trace: &dyn Trace) -> quipu::model::Result<Vec<&'stat
     Ok(tools)
 }
 
-/// What the format tells as well to who asks for these.
+/// Tools of the format that are run in addition to the requested ones.
 fn companions(tools: &[&dyn Tool], trace: &dyn Trace, is_whole: bool) -> Vec<&'static dyn Tool> {
     let names = || tools.iter().map(|tool| tool.info().name);
     quipu::tools_of(&trace.meta().format)
@@ -199,7 +199,7 @@ fn companions(tools: &[&dyn Tool], trace: &dyn Trace, is_whole: bool) -> Vec<&'s
 }
 
 impl Options {
-    /// The options given to analyses, those with flags of their own among them.
+    /// All options for analyses, including those with flags of their own.
     fn given(&self) -> Given {
         let mut given: Given = self.options.iter().cloned().collect();
         given.extend(self.flags.given().iter());
@@ -208,10 +208,11 @@ impl Options {
         given
     }
 
-    /// Makes sure that `tool`, which judges whole traces only, is not given a part.
+    /// Makes sure that `tool`, which only judges whole traces, is not run on a part.
     ///
     /// # Errors
-    /// `Usage` if a part, divisions or an arrangement by cores is asked for; `Unsupported` for some of the threads of a file.
+    /// `Usage` if a part, divisions or an arrangement by cores is requested; `Unsupported` for some of the threads of a
+    /// file.
     fn check_whole(&self, tool: &str, is_undivided: bool, trace: &dyn Trace) -> quipu::model::Result<()> {
         let opening = &self.input.stored.opening;
         if self.window() != Window::All || !is_undivided || self.input.arranging.rearranges() {
@@ -231,10 +232,10 @@ impl Options {
     }
 }
 
-/// Gives each tool the options that it has.
+/// Distributes options to the tools that have them.
 ///
 /// # Errors
-/// `Usage` for an option that no tool has; a mistyped option must not pass in silence.
+/// `Usage` for an option that no tool has, so that a mistyped option is not ignored silently.
 fn distribute(tools: &[&dyn Tool], given: &Given) -> quipu::model::Result<Vec<Given>> {
     let mut of_tools = vec![Given::default(); tools.len()];
     for (key, value) in given.iter() {

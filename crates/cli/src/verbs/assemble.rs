@@ -33,9 +33,9 @@ Exit codes:
   0  done
   2  could not do it; nothing was written";
 
-/// What a text begins with, whatever its format; the format's name follows.
+/// First bytes of a text in any format; the name of the format follows.
 const MAGIC: &[u8] = b"quipu-text ";
-/// The name of a format is no longer.
+/// Longest name of a format in bytes.
 const MAX_NAME_BYTES: usize = 64;
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {

@@ -35,7 +35,7 @@ pub(crate) struct Options {
     explain: Option<String>,
 }
 
-/// The options of the tools called `check` of all formats.
+/// Options of the tools called `check` in all formats.
 struct CheckFlags;
 
 impl Flagged for CheckFlags {
@@ -45,10 +45,10 @@ impl Flagged for CheckFlags {
     }
 }
 
-/// What formats call it.
+/// Name of the tool in each format.
 const NAME: &str = "check";
 
-/// The rule of what could not be read at all, which every format has.
+/// The rule for unreadable parts, which exists for every format.
 const UNREADABLE: &str = "engine/unreadable";
 
 const AFTER_HELP: &str = "\
@@ -87,11 +87,11 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     of_all.say_lost(screen);
     let lost = of_all.lost();
     let met_reading = of_all.findings.clone();
-    // The tool has taken in what the reader found; what is left is what could not be read at all.
+    // The tool reports the reader's findings itself, so only parts that could not be read at all remain.
     let engine = outcome.findings.as_slice().iter().filter(|finding| finding.rule == UNREADABLE);
     let findings = engine.filter(|finding| options.wants(finding)).cloned().collect();
     let verdict = Verdict { findings, ..of_all };
-    // What of the carrier was met where the trace was read is said once, with the place in the trace.
+    // Faults of the carrier that already caused findings in the trace are reported once, with the place in the trace.
     let of_trace = report.findings();
     let is_met = |of: &Finding| {
         let of_error = verdict.error.as_ref().is_some_and(|error| error.is_same_fault(of));
@@ -119,7 +119,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         let of_carrier = carrier.as_ref().map(|carrier| {
             let mut document = carrier.document(Detail::Full);
             document.title = "Check of what carries it".into();
-            // A carrier may have frames and nothing else.
+            // A carrier may contain nothing but frames.
             if carrier.json()["records"] == 0 {
                 match carrier.findings().is_empty() {
                     true => {
@@ -138,20 +138,20 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     Ok(verdict.tell(screen).and(of_reports).and(of_carrier))
 }
 
-/// What came of checking what carries a trace.
+/// Result of checking the carrier of a trace.
 struct OfCarrier {
     format: &'static dyn Format,
     report: Box<dyn Report>,
-    /// Whether it was read to its end.
+    /// Shows whether it was read to its end.
     verdict: Verdict,
 }
 
-/// Whether a rule of this name is one of a format that carries the trace.
+/// Whether a rule of this name belongs to the format of the carrier.
 fn is_of(carrier: Option<&dyn Format>, rule: &str) -> bool {
     carrier.is_some_and(|format| format.rules().iter().any(|own| own.is_called(rule)))
 }
 
-/// Checks what carries a trace by its own rules. Nothing if other rules only are asked for.
+/// Checks the carrier of a trace by its own rules. Returns `None` if only other rules are requested.
 fn check_carrier(
     carrier: &quipu::Carrier,
     options: &Options,
@@ -165,24 +165,24 @@ fn check_carrier(
     }
     let trace = format.open(&carrier.source, &OpenOptions::default())?;
     let tool = quipu::tool(NAME, format.info().name)?;
-    // A part that was asked for is one of what is carried.
+    // Options that select a part refer to the carried trace.
     let has = |option: &str| tool.info().options.iter().any(|own| own.name == option);
     let planned = vec![plan(tool, &options.given(|rule| is_of(Some(format), rule), has), &*trace)?];
     let extent = Extent { strict: options.input.opening.strict, ..Extent::default() };
     let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
     let verdict = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);
-    // The tool has taken in what the reader found.
+    // The tool reports the reader's findings itself.
     let verdict = Verdict { findings: Vec::new(), ..verdict };
     Ok(outcome.reports.into_iter().next().map(|report| OfCarrier { format, report, verdict }))
 }
 
 impl Options {
-    /// The rules that an option names.
+    /// The rules that an option lists.
     fn names(&self, option: &OptionSpec) -> impl Iterator<Item = &str> {
         self.flags.given().iter().filter(|(name, _)| *name == option.name).map(|(_, rule)| rule)
     }
 
-    /// What the tool is given: of rules those that are its own, of other options those that it has.
+    /// Options for the tool: of the listed rules its own, and of the other options those that it has.
     fn given(&self, is_own: impl Fn(&str) -> bool, has: impl Fn(&str) -> bool) -> Given {
         let mut given = Given::default();
         for (name, value) in self.flags.given().iter().filter(|(name, _)| has(name)) {
@@ -190,14 +190,14 @@ impl Options {
                 given.add(name, value);
             }
         }
-        // No rule is all rules.
+        // An empty list would mean all rules.
         if self.names(&RULES).next().is_some() && !self.names(&RULES).any(is_own) {
             given.add(RULES.name, UNREADABLE);
         }
         given
     }
 
-    /// Whether a finding that the tool did not make is asked for.
+    /// Whether a finding that was not made by the tool is requested.
     fn wants(&self, finding: &Finding) -> bool {
         let is_called = |name: &str| rules().any(|rule| rule.name == finding.rule && rule.is_called(name));
         let mut asked = self.names(&RULES).peekable();
@@ -205,7 +205,7 @@ impl Options {
     }
 }
 
-/// The tool's result with the trace's name before it and what could not be read after it.
+/// The tool's result, preceded by the trace's name and followed by what could not be read.
 fn answer(name: &str, result: Value, verdict: &Verdict, lost: &Lost) -> Value {
     let mut answer = Map::new();
     answer.insert("trace".into(), name.into());

@@ -15,7 +15,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Refusals that are reported one by one; more are only counted.
+/// Most refusals to report individually; further ones are only counted.
 const MAX_REFUSALS: u32 = 20;
 
 /// Take streams that `quipu send` sends from other machines
@@ -115,7 +115,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     let mut n_refused = 0;
     let mut begun: BTreeMap<PathBuf, u64> = BTreeMap::new();
     let mut notice = |notice: Notice| match notice {
-        // A sender that is refused comes again and again.
+        // A sender that is refused tries again and again.
         Notice::Began(path, bytes) if begun.insert(path.clone(), bytes) == Some(bytes) => {}
         Notice::Began(path, 0) => screen.say(format_args!("{}: began", path.display())),
         Notice::Began(path, bytes) => {
@@ -155,7 +155,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     tell(&summary.map_err(of_io)?, options.json, screen)
 }
 
-/// Who is let in.
+/// Who may connect.
 fn door(options: &Options) -> Result<Door> {
     let Some(token) = &options.token else {
         return match options.listen.ip() {
@@ -206,7 +206,7 @@ fn new_token(path: &Path, json: bool, screen: &Screen) -> Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// Says what was collected.
+/// Reports what was collected.
 fn tell(summary: &Summary, json: bool, screen: &Screen) -> Result<Outcome> {
     if json {
         let files: Vec<_> = summary
@@ -261,7 +261,7 @@ fn tell(summary: &Summary, json: bool, screen: &Screen) -> Result<Outcome> {
     Ok(if is_fine { Outcome::Fine } else { Outcome::Flawed })
 }
 
-/// The address that a text names.
+/// Parses an address with a port.
 fn address(text: &str) -> std::result::Result<SocketAddr, String> {
     let wrong = |why: &dyn std::fmt::Display| {
         format!(
@@ -272,7 +272,7 @@ fn address(text: &str) -> std::result::Result<SocketAddr, String> {
     all.next().ok_or_else(|| wrong(&"it has no address"))
 }
 
-/// How long a text such as `30s` or `5m` says; seconds without a unit.
+/// Parses a duration such as `30s` or `5m`; without a unit, in seconds.
 pub(crate) fn duration(text: &str) -> std::result::Result<Duration, String> {
     let (number, unit) =
         text.split_at(text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len()));

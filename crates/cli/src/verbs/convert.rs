@@ -51,7 +51,7 @@ pub(crate) struct Options {
     output: Output,
 }
 
-/// The options of all formats whose traces can be written again.
+/// Options of all formats whose traces can be rewritten.
 struct ConvertFlags;
 
 impl Flagged for ConvertFlags {
@@ -62,7 +62,7 @@ impl Flagged for ConvertFlags {
     }
 }
 
-/// What formats call it.
+/// Name of the transform in each format.
 const NAME: &str = "convert";
 
 const EXAMPLES: &str = "\
@@ -102,7 +102,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         }
         if let Some(form) = export::form_of_name(&target.path) {
             let export = Export { open: quipu::open, form };
-            // What carries the trace is opened with it: what is wrong there is wrong with the rows, too.
+            // A carrier is opened together with its trace: a fault in the carrier is also a fault of the rows.
             let source = input.source()?.spooled().map_err(Error::from)?;
             let opening = &input.opening;
             let format = quipu::recognise(&source, &opening.options())?.format;
@@ -122,8 +122,8 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let opening = &opening;
     given.extend(set);
     if let Some(to) = to {
-        // A recording tells more than lenses have room for: the types of what is allocated. What is asked for beyond that, as
-        // that nothing be lost, is a matter of lenses.
+        // A recording has more than lenses have columns for: the types of allocations. Further requests, such as a lossless
+        // conversion, concern lenses.
         let is_plain = given.is_empty() && !options.conversion.is_lossless();
         let is_recording = is_plain && input.opening.format.is_none() && captured::is_capture(&input.path);
         if is_recording && to.info().name == MADE && !quipu::is_stream_name(&target.path) {
@@ -139,7 +139,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
 }
 
 /// # Errors
-/// `Usage` if sources were named for a trace whose types do not come from sources.
+/// `Usage` if sources are mapped for a trace whose types do not come from sources.
 fn refuse_source_map(source_map: &[(String, String)]) -> Result<()> {
     if source_map.is_empty() {
         return Ok(());
@@ -151,7 +151,7 @@ fn refuse_source_map(source_map: &[(String, String)]) -> Result<()> {
     .into())
 }
 
-/// Writes a table as a stream of Arrow to standard output, as it is read; what is said of it goes to standard error.
+/// Writes a table to standard output as a stream of Arrow while reading it; messages go to standard error.
 fn into_pipe(
     input: &Stored,
     given: &Given,
@@ -174,7 +174,8 @@ fn into_pipe(
             replace: false,
             container: target.container.as_deref(),
             level: target.level,
-            // What has gone into a pipe cannot be taken back: as with what is printed, it is said from where on it is doubtful.
+            // Output to a pipe cannot be undone, so, as with printed rows, the message says from which row on it is
+            // doubtful.
             damaged: Damaged::Keep,
             strict: input.opening.strict,
             threads: common.threads.map_or(0, usize::from),
@@ -188,12 +189,12 @@ fn into_pipe(
         }
         written => written?,
     };
-    // Standard output is taken, also where an object is asked for.
+    // Standard output is in use, even if JSON is requested.
     rewrite::tell(written, Path::new(""), target.json, &screen.beside(Path::new("")))
 }
 
-/// What `--set` says to who writes, and how to open the trace: what only its own format has an option for is one of reading, as
-/// with `--open`.
+/// Divides the options of `--set` between the writer and the reader. An option that only the trace's own format has is for
+/// reading, like `--open`.
 fn divided(
     set: Given,
     opening: &Opening,

@@ -39,7 +39,7 @@ pub(crate) struct Options {
     flags: Flags<DiffOptions>,
 }
 
-/// The options of all formats whose traces can be compared.
+/// Options of all formats whose traces can be compared.
 struct DiffOptions;
 
 impl Flagged for DiffOptions {
@@ -104,13 +104,13 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         let lines = lines.map(|((side, path), reading)| reading_json(side, path, reading));
         screen.text(&lines.map(|line| format!("{line}\n")).collect::<String>())?;
     }
-    // Of traces with losses, the parts that were read may be equal; that does not make the traces equal.
+    // If parts are missing, equality of the parts that were read does not make the traces equal.
     let told = tell(compared.readings, COMPARED, screen);
     Ok(if compared.is_same { told } else { told.and(Outcome::Flawed) })
 }
 
-/// How reading one of the traces went. Keys: `op` (`reading`), `trace` (`old` or `new`), `path`, `complete`, `error`, `findings`,
-/// `lost`.
+/// The outcome of reading one of the traces. Keys: `op` (`reading`), `trace` (`old` or `new`), `path`, `complete`, `error`,
+/// `findings`, `lost`.
 fn reading_json(side: &str, path: &Path, reading: &Reading) -> Value {
     let mut line = Map::new();
     line.insert("op".into(), "reading".into());

@@ -36,7 +36,7 @@ Examples:
   quipu assemble game.txt -o edited.trace
 ";
 
-/// The end of the help.
+/// The end of the help text.
 fn after_help() -> String {
     format!("{EXAMPLES}{EXIT_CODES}")
 }

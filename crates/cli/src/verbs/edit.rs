@@ -24,7 +24,7 @@ pub(crate) struct Options {
     output: Output,
 }
 
-/// The options of all formats whose traces can be edited.
+/// Options of all formats whose traces can be edited.
 struct EditFlags;
 
 impl Flagged for EditFlags {
@@ -33,7 +33,7 @@ impl Flagged for EditFlags {
     }
 }
 
-/// What formats call it.
+/// Name of the transform in each format.
 const NAME: &str = "edit";
 
 const EXAMPLES: &str = "\
@@ -43,7 +43,7 @@ Examples:
   quipu edit --set swap_interval=0 --function SwapInterval game.trace -o fast.trace
 ";
 
-/// The end of the help.
+/// The end of the help text.
 fn after_help() -> String {
     format!("{EXAMPLES}{EXIT_CODES}")
 }

@@ -22,7 +22,7 @@ pub(crate) struct Options {
     output: Output,
 }
 
-/// The options of all formats whose traces can be filtered.
+/// Options of all formats whose traces can be filtered.
 struct FilterFlags;
 
 impl Flagged for FilterFlags {
@@ -31,7 +31,7 @@ impl Flagged for FilterFlags {
     }
 }
 
-/// What formats call it.
+/// Name of the transform in each format.
 const NAME: &str = "filter";
 
 const EXAMPLES: &str = "\

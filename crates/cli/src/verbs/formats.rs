@@ -28,7 +28,7 @@ Examples:
 Exit codes:
   0  done";
 
-/// A format for machines.
+/// A format as JSON.
 #[derive(Serialize)]
 struct Described {
     name: &'static str,
@@ -42,7 +42,7 @@ struct Described {
     edits: Vec<Edit>,
 }
 
-/// What a format makes of its traces, for machines.
+/// A transform of a format as JSON.
 #[derive(Serialize)]
 struct Edit {
     name: &'static str,
@@ -96,28 +96,28 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// What can be done with traces of a format, by the names of verbs.
+/// The operations that a format supports, mostly names of verbs.
 fn abilities(format: &dyn Format) -> Vec<&'static str> {
     let mut all = vec!["read", "view", "analyze"];
     all.extend(format.tools().iter().map(|tool| tool.info().name).filter(|name| *name == "check"));
     all.extend(edits(format).map(|edit| edit.name));
-    // Records of other formats become its own.
+    // The format can be written from records of other formats.
     all.extend(format.record_writer().map(|_| "import"));
     all
 }
 
-/// The options with which a format takes records of others.
+/// Options for importing records of other formats.
 fn import_options(format: &dyn Format) -> &'static [OptionSpec] {
     format.record_writer().map_or(&[], |writer| writer.info().options)
 }
 
-/// What a format makes of its traces itself: edits, and the comparison of two.
+/// The format's own operations on traces: transforms, and the comparison of two.
 fn edits(format: &dyn Format) -> impl Iterator<Item = &'static TransformInfo> {
     let edits = format.transforms().iter().map(|edit| edit.info());
     edits.chain(format.comparison().map(|comparison| comparison.info()))
 }
 
-/// Adds a table of edits, if there are any.
+/// Appends a table of transforms, if there are any.
 fn with_edits(document: Document, format: &dyn Format) -> Document {
     let rows: Vec<Vec<Cell>> = edits(format).map(|info| vec![info.name.into(), info.title.into()]).collect();
     if rows.is_empty() {
@@ -127,7 +127,7 @@ fn with_edits(document: Document, format: &dyn Format) -> Document {
     document.with(Block::Grid(Grid { title: "edits".to_owned(), head, rows, more: 0 }))
 }
 
-/// Adds a table of options, if there are any.
+/// Appends a table of options, if there are any.
 pub(super) fn with_options(document: Document, title: &str, options: &[OptionSpec]) -> Document {
     if options.is_empty() {
         return document;
@@ -148,7 +148,7 @@ pub(super) fn with_options(document: Document, title: &str, options: &[OptionSpe
     }))
 }
 
-/// An option for machines.
+/// An option as JSON.
 #[derive(Serialize)]
 pub(super) struct Setting {
     name: &'static str,
@@ -157,7 +157,7 @@ pub(super) struct Setting {
     doc: &'static str,
 }
 
-/// Options for machines.
+/// Options as JSON.
 pub(super) fn settings(options: &[OptionSpec]) -> Vec<Setting> {
     let setting =
         |of: &OptionSpec| Setting { name: of.name, value: of.value, default: of.default, doc: of.doc };

@@ -161,7 +161,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     }
 }
 
-/// Says what is wrong with streams that carry the traces which were named: the programs know nothing of those.
+/// Reports faults of streams that carry the named traces, which the other programs' command lines do not know about.
 fn say_of_carriers(args: &[String], screen: &Screen) -> Outcome {
     let files = args.iter().map(Path::new).filter(|path| path.is_file());
     let mut outcome = Outcome::Fine;

@@ -1,4 +1,4 @@
-//! `quipu info`: what traces say of themselves, and what a quick read of all of it tells where their headers say little.
+//! `quipu info`: descriptions of traces, with a quick read of the whole trace where headers contain little.
 
 use crate::about;
 use crate::captured::{self, is_capture};
@@ -45,7 +45,7 @@ Exit codes:
   1  done, and something is wrong with a trace, or nothing of it can be read, or the run was interrupted
   2  a trace could not be opened";
 
-/// Describes each trace. One that cannot be opened does not keep the others from being described.
+/// Describes each trace. An error with one trace does not prevent the descriptions of the others.
 pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     let mut outcome = Outcome::Fine;
     let mut fault = None;
@@ -90,13 +90,13 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
                 }
             }
             Err(Stop::Fault(error)) => {
-                // All but the last complaint are made here; the last is what the verb ends with.
+                // All errors except the last are printed here; the verb returns the last one.
                 if let Some(error) = fault.replace(error) {
                     screen.complain(&error);
                 }
             }
             Err(Stop::Damage(error, _)) => {
-                // If nothing of it can be read, that is its description.
+                // If nothing can be read, the error is its description.
                 let mut value = Map::from_iter([("trace".to_owned(), input::name(path).into())]);
                 session::add_undone(&error, &mut value);
                 values.push(value.into());

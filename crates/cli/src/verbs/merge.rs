@@ -30,7 +30,7 @@ pub(crate) struct Options {
     output: Output,
 }
 
-/// The options of all formats whose traces can be merged.
+/// Options of all formats whose traces can be merged.
 struct MergeFlags;
 
 impl Flagged for MergeFlags {
@@ -39,7 +39,7 @@ impl Flagged for MergeFlags {
     }
 }
 
-/// What formats call it.
+/// Name of the transform in each format.
 const NAME: &str = "merge";
 
 const EXAMPLES: &str = "\
@@ -65,7 +65,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     }
     let files = paths().map(|path| Ok(input::source(path)?.spooled().map_err(Error::from)?));
     let files = files.collect::<Result<Vec<_>>>()?;
-    // Streams are put together as streams, whatever they carry.
+    // Streams are merged as streams, regardless of their contents.
     let is_of = |format: &&&dyn Format| {
         format.carries() && files.iter().all(|file| format.probe(file) == Confidence::Sure)
     };

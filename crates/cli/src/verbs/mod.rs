@@ -70,7 +70,7 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// True if its answer with `--json` is one object, not a line for each record or difference.
+    /// Whether the result with `--json` is a single object instead of one line per record or difference.
     pub(crate) fn answers_with_an_object(&self) -> bool {
         !matches!(self, Verb::View(_) | Verb::Diff(_) | Verb::Sql(_))
     }

@@ -42,9 +42,9 @@ Exit codes:
   0  done
   2  could not do it; nothing was written";
 
-/// The crate that this program was built with.
+/// Folder of the crate that this program was built with.
 const BUILT_FROM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../hooks");
-/// The revision that this program was built from, if its build said so.
+/// Revision that this program was built from, if the build set it.
 const REVISION: Option<&str> = option_env!("QUIPU_REVISION");
 
 const MANIFEST: &str = include_str!("new_tool/Cargo.toml.in");
@@ -53,7 +53,7 @@ const SOURCE: &str = include_str!("new_tool/tool.c.in");
 const MAKEFILE: &str = include_str!("new_tool/Makefile.in");
 const HEADER: &str = include_str!("../../../hooks/include/quipu_tool.h");
 
-/// The name of a tool: a name of a crate.
+/// The name of a tool, which has to be a valid crate name.
 fn name_of(path: &Path) -> Result<String, Error> {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
@@ -64,7 +64,7 @@ fn name_of(path: &Path) -> Result<String, Error> {
         .hint("a letter, then letters, digits, `-` and `_`"))
 }
 
-/// The name of a type for a tool: `my-own` is `MyOwnTool`, which is neither a keyword nor a name that the crate imports.
+/// The name of a tool's type: `my-own` becomes `MyOwnTool`. The suffix avoids keywords and imported names.
 fn type_of(name: &str) -> String {
     let words = name.split(['-', '_']).filter(|word| !word.is_empty());
     let capital = words.map(|word| {
@@ -74,7 +74,7 @@ fn type_of(name: &str) -> String {
     capital.chain(["Tool".to_owned()]).collect()
 }
 
-/// Where the crate of hooks comes from, as a manifest says it.
+/// The dependency on the crate of hooks, as written in a manifest.
 fn dependency(given: Option<&str>) -> Result<String, Error> {
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     let given = given.unwrap_or(BUILT_FROM);

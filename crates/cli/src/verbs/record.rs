@@ -76,7 +76,7 @@ pub(crate) struct Options {
     command: Vec<OsString>,
 }
 
-/// Processes that are named each.
+/// Most processes to report by name.
 const MOST_SAID: usize = 16;
 
 const AFTER_HELP: &str = "\
@@ -97,7 +97,7 @@ fn packing(text: &str) -> Result<Packing, String> {
     Packing::named(text).ok_or_else(expected)
 }
 
-/// `N/M`, both not 0, the first not the larger one.
+/// Parses `N/M`, with 0 < N <= M.
 fn windows(text: &str) -> Result<(u64, u64), String> {
     let expected = || format!("expected how many of how many instructions, such as 1M/100M, found `{text}`");
     let (of, every) = text.split_once('/').ok_or_else(expected)?;
@@ -140,14 +140,14 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     })
 }
 
-/// What a shell would say of how the program ended.
+/// Exit code for the program's exit status, as a shell would report it.
 fn exit_code(summary: &Summary) -> u8 {
     let status = summary.status;
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(2);
-    code as u8 // The system gives no more.
+    code as u8 // The system allows no more.
 }
 
-/// Says where the trace is, what it holds, what of the program is not in it, and what to do with it.
+/// Reports where the trace is, what it contains, which parts of the program are missing, and what to do next.
 fn say(summary: &Summary, front_end: &FrontEnd, screen: &Screen) -> Outcome {
     let verdict = Verdict { findings: summary.findings.clone(), meaning: OF_A_FILE, ..Verdict::default() };
     let mut outcome = verdict.tell(screen);
@@ -208,7 +208,7 @@ fn say(summary: &Summary, front_end: &FrontEnd, screen: &Screen) -> Outcome {
         ));
         outcome = Outcome::Flawed;
     }
-    // What the program became in the end is what was meant: those before only started it.
+    // The last program of the main process is the interesting one; earlier ones only started it.
     let main = summary.processes.first().map(|process| process.pid);
     if let Some(last) = summary.processes.iter().rfind(|process| Some(process.pid) == main) {
         screen.say(format_args!("next: quipu report {}", last.path.display()));
@@ -216,7 +216,7 @@ fn say(summary: &Summary, front_end: &FrontEnd, screen: &Screen) -> Outcome {
     outcome
 }
 
-/// The ways to record, what each gives, and what is missing for it.
+/// The front ends with their traces, and what is missing to use them.
 fn list() -> String {
     let mut text = String::new();
     for front_end in FRONT_ENDS {

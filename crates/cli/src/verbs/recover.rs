@@ -26,7 +26,7 @@ pub(crate) struct Options {
     target: Target,
 }
 
-/// The options of all formats whose traces can be recovered.
+/// Options of all formats whose traces can be recovered.
 struct RecoverFlags;
 
 impl Flagged for RecoverFlags {
@@ -35,7 +35,7 @@ impl Flagged for RecoverFlags {
     }
 }
 
-/// What formats call it.
+/// Name of the transform in each format.
 const NAME: &str = "recover";
 
 const AFTER_HELP: &str = "\

@@ -53,10 +53,10 @@ Exit codes:
   1  done, and something is wrong with the trace, or the run was interrupted
   2  could not read it";
 
-/// Analyses that a page shows and a screen does not: they take longer, or are nothing without a drawing.
+/// Analyses on pages only: they take longer, or need a drawing.
 const ONLY_ON_PAGES: &[&str] = &["heatmap", "reuse-distance"];
 
-/// Rows of lists of the largest, where there is room for them.
+/// Number of rows in top lists on pages, which have room for more.
 const ROWS_ON_PAGES: &str = "100";
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
@@ -70,7 +70,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         true => Served::default(),
         false => serve(options, &*trace, outcome.records, common, screen)?,
     };
-    // A machine reads the trace again: what fails only then is no smaller fault.
+    // The machine reads the trace again; an error that occurs only then is just as serious.
     let error = outcome.error.or(machine.error.take());
     let cancelled = outcome.cancelled || machine.cancelled;
     let verdict = Verdict::new(&*trace, outcome.findings, error, cancelled);
@@ -102,7 +102,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     Ok(verdict.tell(screen))
 }
 
-/// The sections of a page: the numbers that say most, what the trace is, what is wrong with it, and each analysis in full.
+/// Sections of a page: the most important numbers, the description of the trace, its faults, and each analysis in full.
 fn page_documents(
     trace: &dyn Trace,
     reports: &[Box<dyn Report>],
@@ -117,7 +117,7 @@ fn page_documents(
     documents.filter(|document| !document.blocks.is_empty()).collect()
 }
 
-/// All analyses that belong into a report and that this trace can be given to.
+/// All analyses of the report that this trace supports.
 fn plan_report(
     trace: &dyn Trace,
     options: &Options,
@@ -147,14 +147,14 @@ fn plan_report(
     Ok(planned)
 }
 
-/// What is said of how the default machine served a trace.
+/// Documents of the results of the default machine.
 fn documents_of(served: &Served, detail: Detail) -> Vec<Document> {
     let documents = served.reports.iter().map(|report| report.document(detail));
     let titled = documents.map(|document| Document { title: served.title(&document.title), ..document });
     titled.filter(|document| !document.blocks.is_empty()).collect()
 }
 
-/// Runs the beginning of a trace of this many records on the caches and TLBs of a default machine.
+/// Simulates the first records of a trace on caches and TLBs of a default machine.
 fn serve(
     options: &Options,
     trace: &dyn Trace,
@@ -175,7 +175,7 @@ fn serve(
             "what comes through a pipe is read once, and runs on no machine",
         ));
     }
-    // The analyses have found what is wrong with the trace; a machine runs what can be read.
+    // Faults of the trace have been reported by the analyses; the machine simulates what can be read.
     let quiet = Common { verbose: false, ..common.clone() };
     let top = if options.page.is_wanted() { 10 } else { 0 };
     let served = simulation::serve(top, n_records, trace, |planned, window| {

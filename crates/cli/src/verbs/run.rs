@@ -1,4 +1,4 @@
-//! `quipu run`: events through back ends, each of which writes files, and through tools of users.
+//! `quipu run`: passes events through back ends, which write files, and through user tools.
 
 use crate::conversion::{self, Conversion};
 use quipu::model::transform::Transformed;
@@ -44,7 +44,7 @@ pub(crate) struct Options {
     program: Vec<OsString>,
 }
 
-/// The options of all formats whose traces can be run.
+/// Options of all formats whose traces can be run.
 struct RunFlags;
 
 impl Flagged for RunFlags {
@@ -53,7 +53,7 @@ impl Flagged for RunFlags {
     }
 }
 
-/// What formats call it.
+/// Name of the transform in each format.
 const NAME: &str = "run";
 
 const EXAMPLES: &str = "\
@@ -83,7 +83,7 @@ fn help() -> String {
     format!("{EXAMPLES}{}{EXIT_CODES}", events::EXAMPLE)
 }
 
-/// What tools print needs no folder.
+/// Tools that only print need no folder.
 fn optional(output: clap::Arg) -> clap::Arg {
     let help = "The folder to write; if not said, tools print their results and write no files";
     output.required(false).default_value("-").hide_default_value(true).help(help)
@@ -94,7 +94,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     if target.path == Path::new("-") {
         target.path = PathBuf::new();
     }
-    // A program that asks for several command lines may ask the next one for text.
+    // A caller that runs several command lines may request text output from the next one.
     events::leave_standard_output(target.json);
     let is_live = options.listen || !options.program.is_empty();
     if !is_live && options.delivery != Delivery::Quipu {
@@ -136,7 +136,7 @@ fn live(options: &Options, target: &Target, screen: &Screen) -> Result<Outcome> 
     let (done, status) = if options.listen {
         let ready = |variable: Option<&str>, path: &Path| {
             let (path, equals) = (path.display(), if variable.is_some() { "=" } else { "" });
-            // Without this, no front end can come, so quiet runs say it, too.
+            // Without this line no front end can connect, so it is printed even with `--quiet`.
             quipu_console::screen::eprint(&format!("{}{equals}{path}\n", variable.unwrap_or("")));
         };
         let done = session::watched(screen, |watch| events::listen(job, ready, &|| watch.is_cancelled()));
@@ -148,10 +148,10 @@ fn live(options: &Options, target: &Target, screen: &Screen) -> Result<Outcome> 
     let is_flawed = !done.losses.is_empty();
     let made = Transformed { facts: done.facts, notes: done.losses, is_flawed, ..Transformed::default() };
     let outcome = rewrite::tell(made, &target.path, target.json, screen)?;
-    // What a shell would say of how the program ended.
+    // Exit code for the program's exit status, as a shell would report it.
     let code = status.and_then(|status| status.code().or_else(|| status.signal().map(|signal| 128 + signal)));
     Ok(match code {
-        Some(code) if code != 0 => Outcome::Program(code as u8), // The system gives no more.
+        Some(code) if code != 0 => Outcome::Program(code as u8), // The system allows no more.
         _ => outcome,
     })
 }

@@ -21,7 +21,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long a connection lasts that is no longer expected to break as the last one did.
+/// Time after which a connection counts as stable, and is no longer expected to break for the same reason as the last one.
 const SURELY_CONNECTED: Duration = Duration::from_secs(1);
 
 /// Send a stream to `quipu collect`, while it is written
@@ -114,7 +114,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     let sent = session::watched(screen, |watch| {
         let (mut records, mut frames) = (0, 0);
         let mut said = String::new();
-        // A connection that was made anew may break at once for the same reason, and is reported when it proves good.
+        // A new connection may break immediately for the same reason, so it is reported once it has proved stable.
         let mut again: Option<(SocketAddr, Instant)> = None;
         send(&target, input, &|| watch.is_cancelled(), &mut |notice| match notice {
             Notice::Connected(address) if said.is_empty() => {
@@ -151,7 +151,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         screen.say_error(format_args!("what was not sent is in {}; {what}", spool.display()));
     }
     match sent {
-        // One that was interrupted before it had a look at the stream says nothing of it.
+        // If it was interrupted before reading the stream, nothing is known about it.
         Ok(sent) if !sent.has_frames && sent.is_complete && !sent.is_cut => {
             Err(no_stream(&options.path).into())
         }
@@ -180,7 +180,7 @@ fn of_io(error: io::Error) -> Stop {
     Error::new(ErrorKind::Io, error.to_string()).into()
 }
 
-/// Where frames go, and who says so.
+/// The collector's address and credentials.
 fn target(options: &Options) -> Result<Target> {
     let to = options.to.clone().unwrap_or_default();
     let addresses = to.to_socket_addrs().map(Iterator::collect::<Vec<SocketAddr>>);
@@ -212,7 +212,7 @@ fn target(options: &Options) -> Result<Target> {
     Ok(Target { addresses, tls, proof, give_up: options.give_up, silence: SILENCE })
 }
 
-/// What is sent, and the folder to remove afterwards.
+/// The input, and a folder to remove afterwards.
 fn input(options: &Options) -> Result<(Input, Option<PathBuf>)> {
     let path = &options.path;
     let is_stdin = path == Path::new("-");
@@ -246,8 +246,8 @@ fn input(options: &Options) -> Result<(Input, Option<PathBuf>)> {
     Ok((Input::Pipe(file.map_err(of_io)?, Box::new(spool)), temporary))
 }
 
-/// Whether a file is something else than a stream. One that is empty, or has room that was not written, may become a stream, and
-/// one that was joined in the middle has a frame soon.
+/// Whether a file is something other than a stream. An empty or preallocated file may become a stream, and one that was
+/// joined in the middle contains a frame soon.
 fn begins_otherwise(path: &Path) -> io::Result<bool> {
     if fs::metadata(path)?.is_dir() {
         return Ok(false);
@@ -264,7 +264,7 @@ fn no_stream(path: &Path) -> Error {
         .hint("`quipu convert TRACE -o NAME.quipu` makes a stream of a trace")
 }
 
-/// A folder of this run among the temporary files, which no other user can read.
+/// A temporary folder of this run, accessible only to this user.
 fn temporary_folder() -> Result<PathBuf> {
     use std::os::unix::fs::DirBuilderExt;
     let mut nth = 0;
@@ -272,7 +272,7 @@ fn temporary_folder() -> Result<PathBuf> {
         let folder = std::env::temp_dir().join(format!("quipu-send-{}-{nth}", std::process::id()));
         match fs::DirBuilder::new().mode(0o700).create(&folder) {
             Ok(()) => return Ok(folder),
-            // Another process had the number, and its spool was kept.
+            // Left by another process with the same id, whose spool was kept.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && nth < 1000 => nth += 1,
             Err(error) => {
                 let what = format!("cannot make {}: {error}", folder.display());
@@ -301,7 +301,7 @@ fn new_certificate(path: &Path, json: bool, screen: &Screen) -> Result<Outcome> 
     Ok(Outcome::Fine)
 }
 
-/// Says what had no room in the spool.
+/// Reports frames dropped because the spool was full.
 fn say_dropped(sent: &Sent, screen: &Screen) {
     if sent.dropped.1 > 0 {
         screen.say_error(format_args!(
@@ -311,7 +311,7 @@ fn say_dropped(sent: &Sent, screen: &Screen) {
     }
 }
 
-/// Says what was sent.
+/// Reports what was sent.
 fn tell(options: &Options, sent: &Sent, screen: &Screen) -> Result<Outcome> {
     let name = options.path.display().to_string();
     say_dropped(sent, screen);

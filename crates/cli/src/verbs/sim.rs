@@ -1,4 +1,4 @@
-//! `quipu sim`: machines that serve the accesses of a trace; `sweep` has many at once.
+//! `quipu sim`: simulates machines on the accesses of a trace; `sweep` simulates many at once.
 
 use super::sweep;
 use crate::page::{self, PageOptions};
@@ -97,10 +97,10 @@ struct CacheOptions {
     typing: Typing,
 }
 
-/// The name of our own caches.
+/// Name of Quipu's own caches.
 const OWN: &str = "quipu";
 
-/// The names of all whose caches can be simulated.
+/// Names of all models that can be simulated.
 fn models() -> PossibleValuesParser {
     let others = OTHER_MODELS.iter();
     let own = PossibleValue::new(OWN).help("Quipu's own");
@@ -117,7 +117,7 @@ fn models() -> PossibleValuesParser {
 struct TlbOptions {
     #[command(flatten)]
     run: RunOptions,
-    // Only to say what to do instead.
+    // Accepted only to give a helpful error.
     #[arg(long, hide = true)]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -155,11 +155,11 @@ pub(super) struct Addresses {
     pub(super) v2p_file: Option<PathBuf>,
 }
 
-/// The options that caches and TLBs have in common.
+/// Options shared by caches and TLBs.
 const COMMON: [&str; 8] =
     ["causes", "top", "cores", "cpu-scheduling", "skip-refs", "warmup-refs", "sim-refs", "reset-at"];
 
-/// What all simulations can be asked for.
+/// Flags for these options.
 struct RunFlags;
 
 impl Flagged for RunFlags {
@@ -168,7 +168,7 @@ impl Flagged for RunFlags {
     }
 }
 
-/// What caches can be asked for besides.
+/// Flags for the other options of caches.
 struct CacheFlags;
 
 impl Flagged for CacheFlags {
@@ -181,7 +181,7 @@ impl Flagged for CacheFlags {
     }
 }
 
-/// What TLBs can be asked for besides.
+/// Flags for the other options of TLBs.
 struct TlbFlags;
 
 impl Flagged for TlbFlags {
@@ -219,10 +219,10 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     }
 }
 
-/// The list that `--csv` prints of our own caches and TLBs.
+/// The list that `--csv` prints for our own caches and TLBs.
 const CACHES: &str = "caches";
 
-/// Runs one machine, perhaps that of a configuration file; `--csv` alone prints its list called `usual`.
+/// Simulates one machine, which may come from a configuration file. `--csv` without a name prints the list `usual`.
 fn simulate(
     run: &RunOptions,
     config: Option<&Path>,
@@ -243,13 +243,13 @@ fn simulate(
     printing.print(name, &*trace, outcome, table.as_deref(), screen)
 }
 
-/// The table that `--csv` asks for: the one named, or the list that the simulation is about.
+/// The table to print for `--csv`: the requested one, or the main list of the simulation.
 pub(super) fn csv_table(asked: Option<&str>, tool: &str, usual: &str) -> Option<String> {
     let table = asked?;
     Some(if table.is_empty() { format!("{tool}.{usual}") } else { table.to_owned() })
 }
 
-/// Where results go.
+/// Destination of results.
 pub(super) struct Printing<'a> {
     pub(super) input: &'a Input,
     pub(super) page: &'a PageOptions,
@@ -257,7 +257,8 @@ pub(super) struct Printing<'a> {
 }
 
 impl Printing<'_> {
-    /// Prints what the tool called `name` has found: as a page, as JSON, as comma-separated values of one table, or as tables.
+    /// Prints the result of the tool called `name`: as a page, as JSON, as comma-separated values of one table, or as
+    /// tables.
     pub(super) fn print(
         &self,
         name: &str,
@@ -315,7 +316,7 @@ impl TlbOptions {
 }
 
 impl RunOptions {
-    /// How many cores the machine has, if that is said.
+    /// Number of cores of the machine, if it was set.
     fn n_cores(&self, config: Option<&Path>) -> quipu::model::Result<Option<usize>> {
         match (self.flags.given().last("cores"), config) {
             (Some(cores), _) => {

@@ -24,7 +24,7 @@ pub(crate) struct Options {
     output: Output,
 }
 
-/// The options of all formats whose traces can be split.
+/// Options of all formats whose traces can be split.
 struct SplitFlags;
 
 impl Flagged for SplitFlags {
@@ -33,7 +33,7 @@ impl Flagged for SplitFlags {
     }
 }
 
-/// What formats call it.
+/// Name of the transform in each format.
 const NAME: &str = "split";
 
 const EXAMPLES: &str = "\

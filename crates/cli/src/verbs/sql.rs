@@ -1,4 +1,4 @@
-//! `quipu sql`: questions to traces.
+//! `quipu sql`: SQL queries on traces.
 
 use quipu_console::Common;
 use quipu_console::input::Opening;
@@ -38,7 +38,7 @@ pub(crate) struct Options {
     pub(crate) force: bool,
 }
 
-/// How answers look.
+/// Output forms of results.
 const FORMS: [&str; 5] = ["table", "csv", "json", "arrow", "parquet"];
 
 const AFTER_HELP: &str = "\
@@ -59,12 +59,12 @@ Exit codes:
   1  done, and something is wrong with the trace, or the answer was interrupted
   2  could not do it";
 
-/// The words that a question begins with.
+/// First words of queries.
 const BEGINNINGS: [&str; 9] =
     ["select", "with", "explain", "show", "describe", "values", "table", "set", "("];
 
 impl Options {
-    /// The question, if there is one, and the traces by their names.
+    /// The query, if there is one, and the traces with their names.
     pub(crate) fn divided(&self) -> (Option<&str>, Vec<(String, PathBuf)>) {
         let is_question = |word: &str| {
             let first = word.trim_start().split(char::is_whitespace).next().unwrap_or_default();
@@ -86,14 +86,14 @@ impl Options {
 
 #[cfg(feature = "sql")]
 impl Options {
-    /// The programs and libraries that are named.
+    /// Programs and libraries named for symbols.
     ///
     /// # Errors
-    /// `Usage` for a base that is no number; `Io` for a file that is not there.
+    /// `Usage` for a base that is not a number; `Io` for a missing file.
     pub(crate) fn binaries(&self) -> Result<Vec<quipu_query::sql::Binary>> {
         let binary = |named: &PathBuf| {
             let text = named.to_string_lossy();
-            // A file may have such a name.
+            // A file name may contain `@`.
             let (path, base) = match text.rsplit_once('@') {
                 Some((path, base)) if !named.exists() => {
                     let base = quipu::model::number::count(base).map_err(|_| {
@@ -130,7 +130,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
 #[cfg(not(feature = "sql"))]
 pub(crate) fn run(options: &Options, _: &Common, _: &Screen) -> Result<Outcome> {
     let (_, traces) = options.divided();
-    // A trace that cannot be opened is the first thing to say.
+    // An error in opening a trace is reported first.
     for (_, path) in &traces {
         options.opening.open(path)?;
     }

@@ -1,4 +1,4 @@
-//! `quipu sim sweep`: many caches at once.
+//! `quipu sim sweep`: simulates many caches at once.
 
 use super::sim::{Addresses, Printing, csv_table};
 use crate::page::PageOptions;
@@ -43,12 +43,12 @@ pub(super) struct Options {
 
 const CSV_HELP: &str = "Print comma-separated values: a line for each cache, or the rows of TABLE";
 
-/// What a sweep can be asked for.
+/// Flags for the options of a sweep.
 struct SweepFlags;
 
 impl Flagged for SweepFlags {
     fn specs() -> Vec<OptionSpec> {
-        // How many threads work is a flag of all verbs.
+        // The number of threads is a flag of all verbs.
         sweep::INFO.options.iter().filter(|spec| spec.name != "threads").copied().collect()
     }
 }
@@ -92,7 +92,7 @@ pub(super) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
 }
 
 impl Options {
-    /// What is tried.
+    /// The caches to try.
     fn space(&self) -> quipu::model::Result<Space> {
         let space = match &self.config {
             Some(path) => {

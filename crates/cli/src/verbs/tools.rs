@@ -35,7 +35,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// Each tool once: those of each format, then those for all.
+/// All tools without duplicates: those of each format, then the general ones.
 fn every_tool() -> Vec<&'static dyn Tool> {
     let mut tools: Vec<&'static dyn Tool> = Vec::new();
     for format in quipu::FORMATS {
@@ -67,16 +67,16 @@ fn needs(info: &ToolInfo) -> String {
     }
 }
 
-/// A tool for machines.
+/// A tool as JSON.
 #[derive(Serialize)]
 struct Described {
     name: &'static str,
     summary: &'static str,
-    /// `null` for any.
+    /// `null` if it works with any format.
     format: Option<&'static str>,
-    /// Columns.
+    /// Required columns.
     required: Vec<&'static str>,
-    /// Columns.
+    /// Columns that are used if available.
     optional: Vec<&'static str>,
     in_report: bool,
     options: Vec<Setting>,

@@ -24,7 +24,7 @@ pub(crate) struct Options {
     output: Output,
 }
 
-/// The options of all formats whose traces can be trimmed.
+/// Options of all formats whose traces can be trimmed.
 struct TrimFlags;
 
 impl Flagged for TrimFlags {
@@ -33,7 +33,7 @@ impl Flagged for TrimFlags {
     }
 }
 
-/// What formats call it.
+/// Name of the transform in each format.
 const NAME: &str = "trim";
 
 const EXAMPLES: &str = "\

@@ -107,23 +107,23 @@ struct Calls {
     force: bool,
 }
 
-/// The options of all formats for printing.
+/// Print options of all formats.
 struct PrintFlags;
 
 impl Flagged for PrintFlags {
     fn specs() -> Vec<OptionSpec> {
         let mut specs = flags::union(quipu::FORMATS.iter().map(|format| format.info().print_options));
-        // The same flag as of all verbs that write files.
+        // All verbs that write files share this flag.
         specs.retain(|spec| spec.name != REPLACE);
         specs
     }
 }
 
-/// The option that `--force` means.
+/// The option set by `--force`.
 const REPLACE: &str = "replace";
 
 impl Calls {
-    /// The options for the format's printer.
+    /// Options for the format's printer.
     fn given(&self) -> Given {
         let mut given = self.flags.given().clone();
         given.extend(self.force.then_some((REPLACE, "yes")));
@@ -163,7 +163,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let trace = options.arranging.open(&options.input)?;
     let table = options.table(&*trace);
     let (table, schema) = table.map_err(|error| session::not_for_trace(error, &*trace, screen))?;
-    // Where threads are arranged anew, they are those that were chosen.
+    // Rearranging reads only the selected threads, so none of them has to be awaited.
     let opening = &options.input.opening;
     let awaited: &[ThreadId] = if options.arranging.rearranges() { &[] } else { &opening.threads };
     let print = options.print_options(common);
@@ -196,7 +196,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let verdict = verdict.meaning(if shown.is_stopped { "printing stopped there" } else { OF_RECORDS });
     verdict.say_lost(screen);
     if let Some(Doubtful { file, from }) = shown.doubtful {
-        // Of one file, everything is about that.
+        // With a single file, the message need not name it.
         let file =
             file.filter(|_| trace.shards().len() > 1).map(|file| format!("{file}: ")).unwrap_or_default();
         screen.say_error(format_args!("{file}from record {from} on, what was printed is doubtful"));
@@ -204,7 +204,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     Ok(verdict.tell(screen))
 }
 
-/// Prints a trace that is being written.
+/// Prints a trace that is still being written.
 fn follow(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     let stored = &options.input;
     let print = options.print_options(common);
@@ -233,14 +233,15 @@ fn follow(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome
     Ok(verdict.tell(screen))
 }
 
-/// What a stream begins with.
+/// First bytes of a stream.
 const SYNC: &[u8] = b"\xF5QPU1\r\n\x1A";
 
-/// A file with fewer bytes may be the beginning of a stream.
+/// A smaller file may be the beginning of a stream.
 const EARLY_BYTES: u64 = 4096;
 
-/// Whether what cannot be opened is the beginning of a stream that is being written: nothing, room that was claimed, a part of
-/// the first frame, or whole frames that are not enough yet. What says that another program is needed stays so.
+/// Whether a file that cannot be opened is the beginning of a stream that is still being written: an empty file,
+/// preallocated space, a part of the first frame, or whole frames that are not enough yet. An error that asks for another
+/// program is final.
 fn is_early(path: &Path, error: &Stop) -> bool {
     let is_file = std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() < EARLY_BYTES);
     let Some(bytes) = std::fs::read(path).ok().filter(|_| is_file) else { return false };
@@ -255,14 +256,14 @@ fn is_early(path: &Path, error: &Stop) -> bool {
     is_room || is_begun && !(is_one && is_final) && !has_ended(path)
 }
 
-/// Whether a trace without anything to read stays so: what carries it has ended.
+/// Whether an empty trace will stay empty because its carrier has ended.
 fn has_ended(path: &Path) -> bool {
     let ended = quipu_console::input::source(path).and_then(|source| Ok(quipu::carrier_has_ended(&source)?));
     matches!(ended, Ok(Some(true)))
 }
 
 impl Options {
-    /// Whether nothing was asked for that only tables of a trace have, so that the events of a recording can be listed.
+    /// Whether no option requires tables of a trace, so that the events of a recording can be listed.
     fn lists_events(&self) -> bool {
         let asks = [
             self.input.opening.format.is_some(),
@@ -279,7 +280,7 @@ impl Options {
     }
 }
 
-/// Lists the events of an instrumented program, with their places.
+/// Lists the events of an instrumented program, with their source locations.
 fn view_capture(options: &Options, screen: &Screen) -> Result<Outcome> {
     let choice = captured::Choice {
         skip: options.skip.unwrap_or(0),
@@ -295,8 +296,8 @@ fn view_capture(options: &Options, screen: &Screen) -> Result<Outcome> {
 }
 
 impl Options {
-    /// The table to print: the one that was named, or the one that people look at. Those that the trace teaches are
-    /// learned only if no other has the name.
+    /// The table to print: the requested one, or the default for people. Tables learned from the trace are read only if no
+    /// other table has the name.
     fn table(&self, trace: &dyn Trace) -> quipu::model::Result<(usize, Arc<Schema>)> {
         let Some(name) = &self.table else {
             let table = derived_table(trace)?;
@@ -310,7 +311,7 @@ impl Options {
     fn predicate(&self) -> quipu::model::Result<Predicate> {
         let filter = self.condition.as_deref().map(Where::new).transpose()?.map(Where::filter);
         Ok(Predicate {
-            // Opening leaves out files of other threads; files that hold several threads are sieved here.
+            // Opening skips files of other threads; files with several threads are filtered here.
             threads: self.input.opening.threads.clone(),
             kinds: self.kinds.clone(),
             pc: self.pc.clone(),
@@ -336,7 +337,7 @@ impl Options {
         }
     }
 
-    /// How many records to read of the window, where the window does not say.
+    /// Number of records to read in the window, if the window does not limit it.
     fn limit(&self) -> Option<u64> {
         match self.window() {
             Window::Instrs(_) | Window::Clock(_) => self.take,
@@ -344,7 +345,7 @@ impl Options {
         }
     }
 
-    /// What prints rows in another form than the trace's own.
+    /// The printer for rows in a form other than the trace's own.
     fn printer(
         &self,
         trace: &dyn Trace,
