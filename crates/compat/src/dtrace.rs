@@ -1,7 +1,7 @@
 //! The command line of DTrace's consumer, for captures instead of a live kernel.
 //!
-//! Options about printing are taken; those that would trace something are refused by name. The text is the consumer's own, its
-//! wrong values included, and so is the exit status that a script asked for.
+//! Options about printing are accepted; those for tracing are refused by name. The text is the consumer's own, including its
+//! wrong values, and so is the exit status that a script sets.
 
 use quipu::dtrace::{options, trace};
 use quipu::model::{Error, Finding, OpenOptions, Severity};
@@ -14,7 +14,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What is said of the options.
+/// Help text of the options.
 const HELP: &str = "\
 Usage: quipu as dtrace [-qF] [-x OPTION[=VALUE]]... [CAPTURE]
 
@@ -44,7 +44,7 @@ where standard input is no terminal, is a file from there.
 /// Text is written in pieces of this size.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Does what the consumer does with these arguments.
+/// Runs the consumer's command line with these arguments.
 pub fn run(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome> {
     if args.iter().any(|arg| matches!(arg.as_str(), "--help" | "-h")) {
         screen.text(HELP)?;
@@ -52,7 +52,7 @@ pub fn run(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome>
     }
     let asked = asked(args, common.quiet)?;
     let source = input::source(Path::new(&asked.capture))?;
-    // A file that is damaged before its format shows is reported as by every verb.
+    // A file that is damaged before its format is recognised is reported as by all verbs.
     if quipu::format_of(&source, &OpenOptions::default())?.is_none() {
         quipu::open(&source, &OpenOptions::default())?;
     }
@@ -69,10 +69,10 @@ pub fn run(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome>
     };
     put(&printed.out)?;
     let messages = String::from_utf8_lossy(&printed.messages);
-    // The consumer's own messages say what was dropped, and its status does not depend on that.
+    // The consumer's own messages report drops, and its status does not depend on them.
     let is_said = |finding: &&Finding| finding.severity == Severity::Error && finding.rule != "dtrace/drops";
     let findings: Vec<_> = capture.findings.iter().filter(is_said).cloned().collect();
-    // What loading found is said once.
+    // Findings of loading are reported once.
     let is_new = |fault: &&Error| findings.iter().all(|finding| finding.message != fault.message());
     let faults = printed.faults.iter().filter(is_new).map(ToString::to_string);
     let mut stderr = terminal::stderr().without_colours();
@@ -86,12 +86,12 @@ pub fn run(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome>
     Ok(match (is_whole, printed.status) {
         (false, _) => Outcome::Flawed,
         (true, 0) => Outcome::Fine,
-        // The lowest eight bits are what a system keeps of it.
+        // Systems keep only the lowest eight bits of the status.
         (true, status) => Outcome::Program(status as u8),
     })
 }
 
-/// What the command line asks for.
+/// Parsed arguments.
 #[derive(Debug, PartialEq, Eq)]
 struct Asked {
     options: Vec<String>,
@@ -99,11 +99,11 @@ struct Asked {
     capture: String,
 }
 
-/// Reads a command line as the consumer does: letters may stand together, and an option's value right after it.
+/// Parses a command line as the consumer does: letters may be joined, and a value may directly follow its option.
 fn asked(args: &[String], is_quiet: bool) -> std::result::Result<Asked, Error> {
     let mut asked = Asked { options: Vec::new(), is_json: false, capture: String::new() };
     if is_quiet {
-        // Quipu has an option of this name too, and takes one that stands before all that it does not know.
+        // Quipu also has an option of this name, and consumes it if it precedes all unknown arguments.
         asked.options.push("quiet".to_owned());
     }
     let mut all = args.iter();
@@ -155,7 +155,7 @@ fn asked(args: &[String], is_quiet: bool) -> std::result::Result<Asked, Error> {
     if asked.capture.is_empty() {
         "-".clone_into(&mut asked.capture);
     }
-    // A wrong option is said before anything is read.
+    // A wrong option is reported before anything is read.
     let mut settings = options::Settings::default();
     asked.options.iter().try_for_each(|option| settings.give(option))?;
     Ok(asked)

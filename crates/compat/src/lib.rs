@@ -1,6 +1,6 @@
-//! The command lines of other projects' programs, for people who have scripts: same options, same output, our own tools.
+//! Command lines of other projects' programs, for existing scripts: same options and output, implemented with our own tools.
 //!
-//! `quipu as PROGRAM …` calls them; [compatibility](../../docs/compatibility.md) lists what differs and why.
+//! `quipu as PROGRAM …` runs them; [compatibility](../../docs/compatibility.md) lists the differences and their reasons.
 
 #![warn(missing_docs)]
 

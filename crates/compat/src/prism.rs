@@ -1,7 +1,7 @@
 //! The command line of Prism (Sigil2), for recorded traces instead of programs.
 //!
-//! Groups of options begin with `--frontend`, `--backend` and `--executable`; the last names a trace here. Files are those of
-//! Prism, its defects included, and replace others of their names, as there.
+//! Groups of options begin with `--frontend`, `--backend` and `--executable`; here, the last one names a trace. The files
+//! are those of Prism, including its defects, and replace existing ones as in Prism.
 
 use quipu::engine::{Watch, convert, plan_conversion};
 use quipu::model::convert::RecordJob;
@@ -17,7 +17,7 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// What is said of the options.
+/// Help text of the options.
 const HELP: &str = "\
 Usage: quipu as prism [--num-threads=N] [--sgl-time=on|off] [--frontend=NAME] --backend=NAME [OPTIONS] --executable=TRACE
 
@@ -31,7 +31,7 @@ Runs a back end of Prism over a recorded trace.
   --sgl-time=on            print how long it took
 ";
 
-/// What was asked for.
+/// Parsed arguments.
 #[derive(Debug, Default)]
 struct Asked {
     backend: Option<String>,
@@ -41,7 +41,7 @@ struct Asked {
     has_time: bool,
 }
 
-/// Does what Prism does with these arguments.
+/// Runs Prism's command line with these arguments.
 pub fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     if args.iter().any(|arg| matches!(arg.as_str(), "--help" | "-h")) {
         screen.text(HELP)?;
@@ -57,7 +57,7 @@ pub fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
         let what = "the folder is not there: Prism's back ends write into one that exists";
         return Err(Error::missing(what).in_file(output.display().to_string()).into());
     }
-    // Files appear in their folder once all are complete.
+    // Files appear in their folder once all of them are complete.
     let way = folder_beside(&output.join("prism"))?;
     let made = way.path().join("run");
     let text = std::iter::once(backend).chain(asked.options.iter().map(String::as_str));
@@ -82,11 +82,11 @@ pub fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Runs a back end over a trace, into a new folder.
+/// Runs a back end over a trace and writes its files into a new folder.
 fn drive(path: &Path, backend: &str, output: &Path) -> Result<Outcome> {
     let source = Source::open(path).map_err(Error::from)?.spooled().map_err(Error::from)?;
     let opening = OpenOptions::default();
-    // Plain events have no mark.
+    // Plain events have no signature.
     let found = match quipu::recognise(&source, &opening) {
         Err(error) if error.kind() == ErrorKind::Unsupported => None,
         found => Some(found?),
@@ -134,7 +134,7 @@ fn drive(path: &Path, backend: &str, output: &Path) -> Result<Outcome> {
     Ok(if reading.error.is_some() { Outcome::Flawed } else { Outcome::Fine })
 }
 
-/// Groups of options.
+/// Current group of options.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Group {
     None,
@@ -214,12 +214,12 @@ fn parse(args: &[String]) -> Result<Asked> {
     Ok(asked)
 }
 
-/// The error for an argument of a program that is not run.
+/// The error for an argument of a program, which is not run.
 fn argument(word: &str) -> Error {
     Error::usage(format!("`{word}`: a trace has no arguments"))
 }
 
-/// An option of a back end, its value attached or the next word.
+/// Parses an option of a back end, whose value is attached or is the next argument.
 fn backend_option<'a>(
     arg: &str,
     args: &mut impl Iterator<Item = &'a String>,

@@ -1,7 +1,7 @@
-//! `diff`: what differs between two traces, as apitrace shows it.
+//! `diff`: the differences between two traces, in apitrace's output.
 //!
-//! apitrace hands two dumps to another program, or compares calls with Python. Of its tools, `diff` and `python` are
-//! played; what `sdiff` and `wdiff` print is theirs.
+//! apitrace passes two dumps to another program, or compares calls in Python. Of its tools, `diff` and `python` are
+//! emulated; the output of `sdiff` and `wdiff` is up to those programs.
 
 use super::open;
 use super::options::Words;
@@ -17,7 +17,7 @@ use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session;
 use std::io::BufWriter;
 
-/// The calls that apitrace compares if nothing is said.
+/// The calls that apitrace compares by default.
 const USUAL_CALLS: &str = "0-10000";
 
 /// `diff [--tool=diff|python] [--calls=SET] [--ref-calls=SET] [--src-calls=SET] [--call-nos] [--suppress-common-lines] OLD NEW`.
@@ -31,7 +31,7 @@ pub(super) fn run(words: Words, screen: &Screen) -> Result<Outcome> {
         match name.as_str() {
             "tool" => match value.as_str() {
                 "python" => is_python = true,
-                // apitrace looks for `wdiff` and `sdiff` first, whose layout is their own.
+                // apitrace prefers `wdiff` and `sdiff`, whose output has a layout of its own.
                 "diff" | "auto" => is_python = false,
                 other => {
                     return Err(Error::unsupported(format!(
@@ -70,9 +70,9 @@ pub(super) fn run(words: Words, screen: &Screen) -> Result<Outcome> {
     Ok(tell(answer.judge(done)?.readings, COMPARED, screen))
 }
 
-/// Says what is wrong with either trace.
+/// Reports what is wrong with either trace.
 fn tell(readings: [Reading; 2], meaning: &'static str, screen: &Screen) -> Outcome {
-    // Lines are compared once all of both traces are read, so an error of one leaves nothing to compare.
+    // Both traces are read completely before lines are compared, so an error in one leaves nothing to compare.
     let meaning = if readings.iter().any(|reading| reading.error.is_some()) { meaning } else { COMPARED };
     comparison::tell(readings, meaning, screen)
 }

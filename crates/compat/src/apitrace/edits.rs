@@ -1,7 +1,7 @@
 //! `repack`, `trim` and `sed`: apitrace's verbs that write traces.
 //!
-//! They write what apitrace writes: snappy, with a return for each call that never returned; an existing file is replaced.
-//! Of a damaged trace, they write the calls before the damage.
+//! They write what apitrace writes: compressed with snappy, and with a return added for each call that never returned; an
+//! existing file is replaced. From a damaged trace, they write the calls before the damage.
 
 use super::open;
 use super::options::Words;
@@ -20,7 +20,7 @@ use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, Verdict};
 use std::path::Path;
 
-/// How apitrace writes.
+/// Write options that match apitrace.
 const ORIGINAL: WriteOptions = WriteOptions {
     packing: Packing::Snappy,
     replace: true,
@@ -57,7 +57,7 @@ pub(super) fn repack(words: Words, screen: &Screen) -> Result<Outcome> {
     Ok(Verdict::from(done.reading).tell(screen))
 }
 
-/// The level that an option asks for. One that there is not is said in apitrace's words, and is `None`.
+/// Parses the level of an option. An unsupported level gives `None` and apitrace's message.
 fn level_of(packing: Packing, name: &str, value: &str) -> Result<Option<u32>> {
     let wrong = |_| Error::usage(format!("`--{name}={value}` has a level that is no number"));
     let level: i64 = value.parse().map_err(wrong)?;
@@ -89,7 +89,7 @@ pub(super) fn trim(words: Words, screen: &Screen) -> Result<Outcome> {
         }
     }
     let files = Files::new(words.files, output)?;
-    // A set of calls or frames that is not given has nothing in it if the other is.
+    // If only one of the two sets is given, the other is empty.
     match (&selection.calls, &selection.frames) {
         (Some(_), None) => selection.frames = Some(CallSet::default()),
         (None, Some(_)) => selection.calls = Some(CallSet::default()),
@@ -117,7 +117,7 @@ pub(super) fn sed(words: Words, screen: &Screen) -> Result<Outcome> {
     Files::new(words.files, output)?.write("sed", "Edited", &properties, &mut replacer, screen)
 }
 
-/// The trace and what is to be written.
+/// The input trace and the output.
 struct Files {
     input: String,
     output: Option<String>,
@@ -133,7 +133,7 @@ impl Files {
         }
     }
 
-    /// Writes the calls as an edit leaves them, and says where, in apitrace's words.
+    /// Writes the edited calls, and reports the output path in apitrace's words.
     fn write(
         self,
         verb: &str,

@@ -1,11 +1,11 @@
-//! `help` and `version`: what can be asked for. The words are ours; the options are apitrace's.
+//! `help` and `version`: the available verbs and options. The text is ours; the options are apitrace's.
 
 use quipu::model::Error;
 use quipu_console::screen::{Outcome, Result};
 use std::fmt::Write as _;
 use std::io::Write;
 
-/// What is to be said of a verb.
+/// Help text of a verb.
 struct Verb {
     name: &'static str,
     title: &'static str,
@@ -96,8 +96,8 @@ const VERBS: &[Verb] = &[
     },
 ];
 
-/// What apitrace has and this program refuses, each with the reason: a verb alone (`""` for the option), or an option of
-/// a verb that is played, by its long name. SPEC: apitrace.md lists them with those that are taken.
+/// Features of apitrace that this program refuses, each with the reason: a verb (with `""` for the option), or an option of
+/// an emulated verb, by its long name. SPEC: apitrace.md lists them together with the supported ones.
 const REFUSED: &[(&str, &str, &str)] = &[
     ("diff", "apitrace", "no other program is run; the traces are read here"),
     ("diff", "width", "it is the column width of `sdiff`, which is not run"),
@@ -115,7 +115,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("trace", "", "it runs a program on a screen; apitrace itself does that"),
 ];
 
-/// Options of verbs that `help` does not list: other spellings, and those that are refused.
+/// Options that `help` does not list: alternative spellings, and refused ones.
 const FURTHER: &[(&str, &str)] = &[
     ("diff", "--version"),
     ("diff", "-a, --apitrace=PROGRAM"),
@@ -125,38 +125,38 @@ const FURTHER: &[(&str, &str)] = &[
     ("leaks", "-a, --apitrace=PROGRAM"),
 ];
 
-/// The options of a verb as they are written: `-t, --tool=TOOL`.
+/// The options of a verb, as they are written: `-t, --tool=TOOL`.
 pub(super) fn options(verb: &str) -> impl Iterator<Item = &'static str> {
     let listed = VERBS.iter().filter(move |known| known.name == verb).flat_map(|verb| verb.options);
     let further = FURTHER.iter().filter(move |(of, _)| *of == verb);
     listed.map(|(option, _)| *option).chain(further.map(|(_, option)| *option))
 }
 
-/// True for a verb that is played.
+/// Whether a verb is emulated.
 pub(super) fn has(verb: &str) -> bool {
     VERBS.iter().any(|known| known.name == verb)
 }
 
-/// True for the two spellings of the option for colours.
+/// Whether this is one of the two spellings of the option for colours.
 pub(super) fn is_color(option: &str) -> bool {
     matches!(option, "color" | "colour")
 }
 
-/// Why apitrace's verb, or an option of it, is refused; `None` if apitrace does not have it either.
+/// The reason why a verb of apitrace, or an option of it, is refused; `None` if apitrace does not have it either.
 pub(super) fn refusal(verb: &str, option: &str) -> Option<&'static str> {
     REFUSED.iter().find(|(of, name, _)| *of == verb && *name == option).map(|(.., why)| *why)
 }
 
-/// The verbs in a line.
+/// All verbs in one line.
 pub(super) fn verbs() -> String {
     let names: Vec<&str> = VERBS.iter().map(|verb| verb.name).collect();
     format!("verbs that are available: {}", names.join(", "))
 }
 
-/// Says what a verb can be asked for, or which verbs there are.
+/// Prints the options of a verb, or the list of verbs.
 ///
 /// # Errors
-/// `Unsupported` if there is no such verb here.
+/// `Unsupported` for an unknown verb.
 pub(super) fn print(verb: Option<&str>) -> Result<Outcome> {
     let mut text = String::new();
     // Writing to a string cannot fail.
@@ -182,7 +182,7 @@ pub(super) fn print(verb: Option<&str>) -> Result<Outcome> {
     Ok(say(&text)?)
 }
 
-/// The error of a verb that is not played, with the reason if apitrace has it.
+/// The error for a verb that is not emulated, with the reason if apitrace has it.
 pub(super) fn no_verb(name: &str) -> Error {
     let what = match refusal(name, "") {
         Some(why) => format!("apitrace's verb `{name}` is not available: {why}"),
@@ -191,7 +191,7 @@ pub(super) fn no_verb(name: &str) -> Error {
     Error::unsupported(what).hint(verbs())
 }
 
-/// Says who plays which program.
+/// Prints the version, and says that Quipu emulates apitrace.
 pub(super) fn version() -> Result<Outcome> {
     Ok(say(concat!("apitrace, played by Quipu ", env!("CARGO_PKG_VERSION"), "\n"))?)
 }

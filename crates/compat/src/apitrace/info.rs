@@ -1,4 +1,4 @@
-//! `info`: what a trace is, as apitrace's JSON.
+//! `info`: the description of a trace in apitrace's JSON.
 
 use quipu::apitrace::survey::{Frames, Survey, survey};
 use quipu::apitrace::trace::ApiTrace;
@@ -10,7 +10,7 @@ use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::io::Write;
 
-/// Prints what apitrace prints of a trace.
+/// Prints apitrace's description of a trace.
 pub(super) fn print(file: &str, trace: &ApiTrace, has_frames: bool, screen: &Screen) -> Result<Outcome> {
     let frames = if has_frames { Frames::Listed } else { Frames::Counted };
     let surveyed = settled(trace, || false, || Ok::<_, Infallible>(survey(trace.sound(), frames, &|| false)));
@@ -18,7 +18,7 @@ pub(super) fn print(file: &str, trace: &ApiTrace, has_frames: bool, screen: &Scr
     let mut found = Found::default();
     survey.findings.drain(..).for_each(|finding| found.push(finding));
     let verdict = Verdict::new(trace, found, done.err(), false);
-    // As with apitrace, a stream that cannot be read to its end is not described.
+    // Like apitrace, this describes no stream that cannot be read to its end.
     if verdict.error.is_some() {
         return Ok(verdict.meaning("nothing is described").tell(screen));
     }
@@ -28,7 +28,7 @@ pub(super) fn print(file: &str, trace: &ApiTrace, has_frames: bool, screen: &Scr
     Ok(verdict.tell(screen))
 }
 
-/// apitrace's JSON, in its own layout.
+/// The description in apitrace's own JSON layout.
 fn text(file: &str, trace: &ApiTrace, survey: &Survey, has_frames: bool) -> Result<String> {
     let mut text = String::from("{\n");
     let name = serde_json::Value::from(file);
@@ -57,7 +57,7 @@ fn text(file: &str, trace: &ApiTrace, survey: &Survey, has_frames: bool) -> Resu
                 frame.bytes,
             );
         }
-        // QUIRK: without frames apitrace prints one that is empty.
+        // QUIRK: without frames, apitrace prints a single empty one.
         text.push_str(if survey.frames.is_empty() { "\n  }]" } else { "]" });
     }
     text.push_str("\n}\n");

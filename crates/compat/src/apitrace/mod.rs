@@ -1,8 +1,8 @@
-//! apitrace, played by our own tools.
+//! apitrace's command line, implemented with our own tools.
 //!
-//! Translates its command line into a run, and results into its lines. This file has `dump`, `info` its namesake,
-//! `edits` the verbs that write traces, `diff` the one that compares them, `options` how words are read, and `help` what
-//! there is. SPEC: apitrace.md.
+//! Translates its command line into a run, and results into its output. This file contains `dump`; `info` has the verb of
+//! the same name, `edits` the verbs that write traces, `diff` the comparison, `options` the parser for arguments, and `help`
+//! the list of verbs and options. SPEC: apitrace.md.
 
 mod diff;
 mod edits;
@@ -24,7 +24,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What is asked of apitrace.
+/// Parsed arguments of `dump`, `info` or `leaks`.
 #[derive(Debug, Default)]
 struct Request {
     given: Given,
@@ -34,7 +34,7 @@ struct Request {
     files: Vec<String>,
 }
 
-/// Does what apitrace does with these arguments.
+/// Runs apitrace's command line with these arguments.
 pub fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     let Some((verb, args)) = args.split_first() else {
         return Err(Error::usage("no verb is given").hint(help::verbs()).into());
@@ -49,7 +49,7 @@ pub fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     if words.has("help") {
         return help::print(Some(verb));
     }
-    // apitrace's scripts say their version.
+    // apitrace's scripts have an option for their version.
     if words.has("version") {
         return help::version();
     }
@@ -72,7 +72,7 @@ pub fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
             "leaks" => leaks(&trace, screen)?,
             _ => info::print(file, &trace, request.dump_frames, screen)?,
         });
-        // As apitrace does, what follows a damaged trace is left.
+        // Like apitrace, this skips all files after a damaged one.
         if outcome == Outcome::Flawed {
             break;
         }
@@ -81,7 +81,7 @@ pub fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
 }
 
 impl Request {
-    /// What is asked of `dump`, `info` or `leaks`.
+    /// Parses the arguments of `dump`, `info` or `leaks`.
     fn of(words: Words) -> Result<Request> {
         let mut request = Request { files: words.files, ..Request::default() };
         for (name, value) in words.options {
@@ -99,7 +99,7 @@ impl Request {
                     }
                     request.color = Some(when);
                 }
-                // Our printer has the others under the same names.
+                // Our printer has the other options under the same names.
                 _ => request.given.add(name, value.unwrap_or_default()),
             }
         }
@@ -107,7 +107,7 @@ impl Request {
     }
 }
 
-/// Opens a trace; says so, in apitrace's words, if that fails.
+/// Opens a trace; prints apitrace's message if that fails.
 fn open(file: &str, screen: &Screen) -> Option<ApiTrace> {
     let opened = quipu::source_at(Path::new(file))
         .and_then(|source| trace::open(&source, &OpenOptions::default()))
@@ -116,7 +116,7 @@ fn open(file: &str, screen: &Screen) -> Option<ApiTrace> {
         Ok(trace) => Some(trace),
         Err(error) => {
             quipu_console::screen::eprint(&format!("error: failed to open {file}\n"));
-            // apitrace does not say why.
+            // apitrace's message does not contain the reason.
             if error.kind() != quipu::model::ErrorKind::Missing {
                 let error = Some(Arc::new(error));
                 Verdict { error, meaning: "there is no answer", ..Verdict::default() }.tell(screen);
@@ -147,7 +147,7 @@ fn dump(trace: &ApiTrace, request: &Request, screen: &Screen) -> Result<Outcome>
     Ok(verdict.tell(screen))
 }
 
-/// What apitrace's script prints, on standard error.
+/// Prints the output of apitrace's script on standard error.
 fn leaks(trace: &ApiTrace, screen: &Screen) -> Result<Outcome> {
     let read = || -> Result<_> {
         let mut reader = trace.scan(&Scan::new(ShardId(0)).columns(Columns::CALL_VALUES))?;

@@ -1,14 +1,14 @@
-//! The words after a verb, as apitrace reads them: getopt for its own verbs, optparse for its scripts, which agree here.
+//! Parses the arguments after a verb like apitrace, which uses getopt for its own verbs and optparse for its scripts.
 //!
-//! Options and traces may be mixed, and after `--` all are traces. `-o FILE` is also `-oFILE`, options of one letter may
-//! be joined, and of a long name as much is enough as no other option begins with. Which options a verb has comes from what
-//! [`help`] prints of them.
+//! Options and traces may be mixed; after `--`, all arguments are traces. `-o FILE` may be written `-oFILE`, single-letter
+//! options may be joined, and a long name may be shortened to any unique prefix. The options of a verb are taken from the
+//! text that [`help`] prints.
 
 use super::help;
 use quipu::model::Error;
 use quipu_console::screen::{Result, Stop};
 
-/// One option of a verb, as `help` writes it: `-t, --tool=TOOL`.
+/// One option of a verb, parsed from `help`: `-t, --tool=TOOL`.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     short: Option<char>,
@@ -16,11 +16,11 @@ struct Known {
     value: Value,
 }
 
-/// Whether an option has a value.
+/// Whether an option takes a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Value {
     None,
-    /// Only after `=`, so only of a long option.
+    /// Optional, and only after `=`, so only for long options.
     Optional,
     Needed,
 }
@@ -44,27 +44,27 @@ impl Known {
         known
     }
 
-    /// How it is called below: by its long name, or by its letter if it has none.
+    /// Name used below: the long name, or the letter if there is none.
     fn name(&self) -> String {
         self.long
             .map_or_else(|| self.short.map_or_else(String::new, |letter| letter.to_string()), str::to_owned)
     }
 }
 
-/// What follows a verb.
+/// Parsed arguments after a verb.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Words {
-    /// Options by their long name, or their letter if they have none, with the value, in their order.
+    /// Options with their values in order, by long name, or by letter if there is none.
     pub(super) options: Vec<(String, Option<String>)>,
-    /// The other words.
+    /// All other arguments.
     pub(super) files: Vec<String>,
 }
 
 impl Words {
-    /// Reads what follows `verb`.
+    /// Parses the arguments after `verb`.
     ///
     /// # Errors
-    /// `Usage` if apitrace has no such option, or it is written wrong; `Unsupported`, with the reason, if apitrace has it and
+    /// `Usage` if apitrace has no such option, or if it is malformed; `Unsupported`, with the reason, if apitrace has it but
     /// we do not.
     pub(super) fn parse(verb: &str, args: &[String]) -> Result<Words> {
         let known: Vec<Known> = help::options(verb).map(Known::parse).collect();
@@ -108,7 +108,7 @@ impl Words {
         Ok(words)
     }
 
-    /// True if an option is among them.
+    /// Whether an option is present.
     pub(super) fn has(&self, name: &str) -> bool {
         self.options.iter().any(|(option, _)| option == name)
     }
@@ -124,7 +124,7 @@ impl Words {
     }
 }
 
-/// The option of a long name, or of the beginning of one.
+/// The option with this long name, or with a long name that it abbreviates.
 fn long<'k>(verb: &str, known: &'k [Known], name: &str) -> Result<&'k Known> {
     let is_exact = |known: &&Known| known.long == Some(name);
     if let Some(found) = known.iter().find(is_exact) {
@@ -135,7 +135,7 @@ fn long<'k>(verb: &str, known: &'k [Known], name: &str) -> Result<&'k Known> {
     match found[..] {
         [] => Err(unknown(verb, &format!("--{name}"))),
         [only] => Ok(only),
-        // Two spellings of one option.
+        // Two spellings of the same option.
         [first, ..] if found.iter().all(|known| known.long.is_some_and(help::is_color)) => Ok(first),
         _ => {
             let names: Vec<String> = found.iter().map(|known| format!("`--{}`", known.name())).collect();
@@ -152,7 +152,7 @@ fn wrong(verb: &str, what: &str) -> Stop {
     Error::usage(format!("apitrace {verb}: {what}")).into()
 }
 
-/// The error of an option that is not taken, with the reason if apitrace takes it.
+/// The error for an option that is not accepted, with the reason if apitrace accepts it.
 fn unknown(verb: &str, option: &str) -> Stop {
     match help::refusal(verb, option.trim_start_matches('-')) {
         Some(why) => {

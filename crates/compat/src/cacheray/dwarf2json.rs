@@ -1,7 +1,7 @@
-//! `dwarf2json [--original] BINARY…`: writes the types of each program to `NAME.dwarf.json` beside it, NAME being the name up
-//! to its first dot.
+//! `dwarf2json [--original] BINARY…`: writes the types of each program to `NAME.dwarf.json` next to it, NAME being the part
+//! before the first dot.
 //!
-//! All types are written, with their true sizes; `--original` writes those of Cacheray, with its faults.
+//! Writes all types with their true sizes; with `--original`, it writes those that Cacheray writes, with its faults.
 
 use quipu::model::Error;
 use quipu::model::fresh::{self, Replace};
@@ -39,7 +39,7 @@ pub(super) fn run(args: &[String]) -> Result<Outcome> {
     }
     for program in programs {
         let damaged = |error: DebugError| {
-            // The file stands in front of the message already.
+            // The message already begins with the file.
             let plain = DebugError { file: None, ..error };
             Error::malformed(plain.to_string()).in_file(program.display().to_string())
         };
@@ -52,7 +52,7 @@ pub(super) fn run(args: &[String]) -> Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// Where the types of a program go.
+/// Path of the types file for a program.
 fn target(program: &Path) -> PathBuf {
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     let stem = name.split('.').next().unwrap_or_default();

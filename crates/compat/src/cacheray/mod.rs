@@ -1,6 +1,6 @@
-//! Cacheray's tools, played by our own.
+//! Cacheray's tools, implemented with our own.
 //!
-//! This file has `tracecheck`; `simulator` and `dwarf2json` are their namesakes. SPEC: cacheray.md.
+//! This file contains `tracecheck`; `simulator` and `dwarf2json` are in the files of these names. SPEC: cacheray.md.
 
 mod dwarf2json;
 mod simulator;
@@ -14,10 +14,10 @@ use quipu_console::session::Verdict;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// What can be asked for.
+/// The available tools, for error messages.
 const TOOLS: &str = "tools that are available: dwarf2json, simulator, tracecheck";
 
-/// What each tool says of its options.
+/// Help text of each tool.
 const HELP: [(&str, &str); 3] = [
     ("dwarf2json", dwarf2json::HELP),
     ("simulator", simulator::HELP),
@@ -27,10 +27,10 @@ const HELP: [(&str, &str); 3] = [
     ),
 ];
 
-/// Cacheray reads little-endian files with addresses of 64 bits, whatever the host.
+/// Cacheray reads little-endian files with 64-bit addresses on any host.
 const DIALECT: Dialect = Dialect::Le64;
 
-/// Does what Cacheray does with these arguments.
+/// Runs Cacheray's command line with these arguments.
 pub fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     let Some((tool, args)) = args.split_first() else {
         return Err(Error::usage("no tool is given").hint(TOOLS).into());
@@ -56,18 +56,18 @@ fn open(file: &str) -> Result<Container> {
     Ok(source.container().map_err(Error::from)?)
 }
 
-/// How many records have each tag.
+/// Number of records by tag.
 type Counts = [u64; 256];
 
-/// `tracecheck FILE`: counts tags up to the first that is unknown. It prints what Cacheray's program prints, which always
-/// ends with 0, and reports damage as well.
+/// `tracecheck FILE`: counts tags up to the first unknown one. Prints the output of Cacheray's program, which always exits
+/// with 0, and also reports damage.
 fn tracecheck(args: &[String], screen: &Screen) -> Result<Outcome> {
     let [file] = args else {
         return Err(Error::usage("`tracecheck` wants one file").into());
     };
     let judged = judged(file);
     let (mut counts, end) = match &judged {
-        // A trace with which nothing is wrong reads the same for all, so that once is enough.
+        // An undamaged trace gives the same counts with every reader, so it is read only once.
         Ok(Some(Judged { counts: Some(counts), .. })) => (*counts, StrictEnd::Whole),
         _ => {
             let mut counts = [0; 256];
@@ -95,15 +95,15 @@ fn tracecheck(args: &[String], screen: &Screen) -> Result<Outcome> {
     told(judged, screen)
 }
 
-/// Says what is wrong with a trace, if that is known.
+/// Reports what is wrong with a trace, if this is known.
 fn told(judged: Result<Option<Judged>>, screen: &Screen) -> Result<Outcome> {
     Ok(judged?.map_or(Outcome::Fine, |judged| judged.verdict.tell(screen)))
 }
 
-/// What the reader of all other verbs finds in a trace.
+/// Result of reading a trace with the reader of all other verbs.
 struct Judged {
     verdict: Verdict,
-    /// The records by tag, if reading found nothing wrong.
+    /// Counts by tag, if reading found no fault.
     counts: Option<Counts>,
 }
 

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Cacheray writes events in blocks of this many bytes: of a run that ends early, whole blocks are left.
+/// Cacheray writes events in blocks of this many bytes, so a run that ends early leaves whole blocks.
 const EVENT_BLOCK_BYTES: usize = 8192;
 
 pub(super) const HELP: &str = "\
@@ -38,7 +38,7 @@ the records as text to traceLog.txt, and tables of structures and levels to stan
   --out DIR  where files go, if not to the working folder
 ";
 
-/// What is asked of the simulator.
+/// Parsed arguments of the simulator.
 #[derive(Debug, Default)]
 struct Request {
     trace: Option<String>,
@@ -61,9 +61,9 @@ fn parse(args: &[String]) -> Result<Request> {
             "-r" => request.remap = Some(value()?),
             "--out" => request.out = Some(value()?.into()),
             "-s" => request.events_to_stdout = true,
-            // There is no line of progress to leave out.
+            // There is no progress line to suppress.
             "-t" => {}
-            // Cacheray takes a list and does nothing with it.
+            // Cacheray accepts a list and ignores it.
             "-l" => drop(value()?),
             other => {
                 return Err(Error::usage(format!("the simulator has no option `{other}`"))
@@ -122,14 +122,14 @@ pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     let mut run = Run::new(&request, trace)?;
     let selected = if request.events_to_stdout { "stdout selected\n" } else { "" };
     if let Err(stop) = screen.text(&format!("{selected}{beginning}")) {
-        // The reader of standard output is gone; the log stays, empty as it is.
+        // The reader of standard output has closed it; the log is kept, although it is empty.
         run.log.finish()?;
         return Err(stop);
     }
     let mut simulator = Simulator::new(levels, structs);
     let end = read_strictly(&open(trace)?, DIALECT, |record| run.record(&mut simulator, record, screen));
     if run.stop.is_some() {
-        // The reader of the events is gone; the log of what was simulated stays.
+        // The reader of the events has closed the pipe; the log of the simulated part is kept.
         run.log.finish()?;
     }
     let end = end.map_err(|error| run.stop.take().unwrap_or_else(|| error.into()))?;
@@ -150,7 +150,7 @@ pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
         }
     }
     run.finish(screen)?;
-    // With `-s` Cacheray closes the stream after the events, and its report is lost.
+    // With `-s`, Cacheray closes standard output after the events, so its report is lost.
     if !request.events_to_stdout {
         let report = text::report(simulator.levels.as_slice(), &simulator.structs, run.n_records);
         screen.text(&(run.found + &report))?;
@@ -158,7 +158,7 @@ pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// Says what is lost and why there is no report.
+/// Reports the error, and that it leaves no report.
 fn no_report(error: Error, screen: &Screen) -> Outcome {
     Verdict { error: Some(Arc::new(error)), meaning: "there is no report", ..Verdict::default() }.tell(screen)
 }
@@ -168,10 +168,10 @@ fn at(error: Error, file: &str, offset: u64, record: u64) -> Error {
     error.at(&place).in_file(file)
 }
 
-/// A file that a run writes.
+/// A file that a run creates.
 struct New {
     path: PathBuf,
-    /// With what gives it its name; `None` once it has that.
+    /// The open file, and the guard that gives it its name; `None` once it has the name.
     file: Option<(BufWriter<OutputFile>, Fresh)>,
 }
 
@@ -194,17 +194,17 @@ impl New {
     }
 }
 
-/// What a run writes on its way.
+/// Output state of a run.
 struct Run {
-    /// Where events go; standard output if there is no file.
+    /// File for events; `None` for standard output.
     events: Option<New>,
     log: New,
-    /// Events that were not written.
+    /// Events that have not been written yet.
     pending: String,
     line: String,
     found: String,
     n_records: u64,
-    /// Why standard output takes no more.
+    /// The error after which standard output accepts no more.
     stop: Option<Stop>,
 }
 
@@ -215,7 +215,7 @@ impl Run {
             std::fs::create_dir_all(&folder)
                 .map_err(|cause| failed(&folder, "cannot create the folder of `--out`", cause))?;
         }
-        // Cacheray takes the name as it is given, and fails for names with folders in them.
+        // Cacheray uses the path as it is given, and fails if it contains folders.
         let name = Path::new(trace).file_name().map_or(trace.into(), |name| name.to_string_lossy());
         let events = match request.events_to_stdout {
             true => None,
@@ -267,7 +267,7 @@ impl Run {
         Ok(())
     }
 
-    /// Writes the first of the events that wait.
+    /// Writes the first `n_bytes` of the pending events.
     fn events_up_to(&mut self, n_bytes: usize, screen: &Screen) -> quipu::model::Result<()> {
         let now: String = self.pending.drain(..n_bytes).collect();
         match &mut self.events {
@@ -280,7 +280,7 @@ impl Run {
     }
 
     fn give_up(&mut self) -> Result<()> {
-        // The log has no name yet, and gets none.
+        // The log has no name yet, and does not get one.
         if let Some(events) = &mut self.events {
             let whole = self.pending.len() / EVENT_BLOCK_BYTES * EVENT_BLOCK_BYTES;
             let bytes = self.pending.as_bytes().get(..whole).unwrap_or(&[]);
@@ -298,7 +298,7 @@ impl Run {
     }
 }
 
-/// Hours, minutes and seconds, of the day in UTC.
+/// Time of day in UTC, as `HHMMSS`.
 fn time_of_day() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     format!("{:02}{:02}{:02}", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60)

@@ -1,7 +1,7 @@
-//! The launcher's command line: single-dash options, each value in an argument of its own.
+//! Parses the launcher's command line: options with a single dash, each value in an argument of its own.
 //!
-//! As the launcher does, `--option` is taken for `-option`, `-no_option` and `-nooption` switch off, and a later option
-//! replaces an earlier one. Unlike it, what is not known or not a number is always an error.
+//! As in the launcher, `--option` means `-option`, `-no_option` and `-nooption` switch off, and a later option overrides an
+//! earlier one. Unlike in the launcher, unknown options and malformed numbers are always errors.
 
 use super::Tool;
 use quipu::engine::{CoreTime, DispatchOptions, Quantum};
@@ -12,71 +12,71 @@ use quipu_console::simulation::Surroundings;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-/// The launcher never uses more threads than this on its own account.
+/// Most threads that the launcher uses by default.
 const MAX_OWN_JOBS: usize = 16;
 
-/// What is asked of the launcher.
+/// Parsed arguments of the launcher.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Request {
     pub(super) path: PathBuf,
-    /// Further traces, which are workloads of their own.
+    /// Additional traces, each a workload of its own.
     pub(super) also: Vec<String>,
     pub(super) tools: Vec<Tool>,
-    /// All if empty.
+    /// Threads to read; all if empty.
     pub(super) threads: Vec<u64>,
-    /// All if empty.
+    /// Shards to read; all if empty.
     pub(super) shards: Vec<u32>,
     pub(super) skip_instrs: u64,
     pub(super) skip_records: u64,
     pub(super) skip_to_timestamp: u64,
-    /// How many instructions to read; all if `None`.
+    /// Number of instructions to read; `None` for all.
     pub(super) instrs: Option<u64>,
-    /// How many records to read; all if `None`.
+    /// Number of records to read; `None` for all.
     pub(super) records: Option<u64>,
-    /// As the launcher counts: -1 for as many as there are cores, 0 for none besides the main one.
+    /// The launcher's option: -1 for as many threads as cores, 0 for the main thread only.
     jobs: i64,
     pub(super) line_size: u64,
     pub(super) report_top: u64,
     pub(super) syntax: Option<Syntax>,
-    /// The syntax of DynamoRIO's that was asked for and that `view` does not have.
+    /// A syntax of DynamoRIO that was requested and that `view` does not support.
     pub(super) other_syntax: Option<String>,
     /// Whether `func_view` prints each call.
     pub(super) show_calls: bool,
     /// Whether `invariant_checker` stops at the first violation.
     pub(super) stops_at_violation: bool,
-    /// Whether results are asked for by core.
+    /// Whether results are requested by core.
     pub(super) by_core: bool,
-    /// Whether it was said at all whether results are asked for by core.
+    /// Whether an option selected results by thread or by core.
     pub(super) chose_sharding: bool,
-    /// How threads are scheduled onto cores, where that is asked for; its number of cores does not count.
+    /// How threads are scheduled onto cores, if requested; its number of cores is ignored.
     pub(super) dispatch: DispatchOptions,
-    /// Whether its quantum is one of time.
+    /// Whether the quantum is a time.
     quantum_is_time: bool,
     quantum: u64,
     /// Options of the cache simulator.
     pub(super) cache_options: Vec<(&'static str, String)>,
     /// Options of the TLB simulator.
     pub(super) tlb_options: Vec<(&'static str, String)>,
-    /// Files that simulators take.
+    /// Files for simulators.
     pub(super) surroundings: Surroundings,
-    /// The recorded schedule to arrange threads on cores by.
+    /// The recorded schedule that assigns threads to cores.
     pub(super) cpu_schedule: Option<PathBuf>,
-    /// How many cores were asked for.
+    /// Number of cores requested.
     pub(super) cores: Option<u64>,
-    /// Instructions, idle or wait records that one letter of a schedule stands for.
+    /// Instructions, idle or wait records per letter of a printed schedule.
     pub(super) print_every: u64,
     pub(super) verbose: u64,
-    /// Microseconds in an interval; 0 for none.
+    /// Length of an interval in microseconds; 0 for none.
     pub(super) interval_us: u64,
-    /// Instructions in an interval; 0 for none.
+    /// Length of an interval in instructions; 0 for none.
     pub(super) interval_instrs: u64,
-    /// Options of the launcher that are options of our tools, by our names.
+    /// Launcher options that correspond to options of our tools, by our names.
     pub(super) tool_options: Vec<(&'static str, String)>,
-    /// Whether `reuse_distance` shows its histogram.
+    /// Whether `reuse_distance` prints its histogram.
     pub(super) reuse_histogram: bool,
 }
 
-/// How the value of an option is written, and where it goes.
+/// Type of an option's value, and the function that stores it.
 #[derive(Clone, Copy)]
 enum Setter {
     Text(fn(&mut Draft, &str) -> Result<()>),
@@ -84,11 +84,11 @@ enum Setter {
     Number(fn(&mut Draft, u64)),
     /// A number that may end in `K`, `M` or `G`, for powers of two.
     Size(fn(&mut Draft, u64)),
-    /// A switch, on by its name and off by its name after `no_` or `no`.
+    /// A switch: on with its name, off with its name after `no_` or `no`.
     Flag(fn(&mut Draft, bool)),
 }
 
-/// The options that we have, with all their names.
+/// Supported options with all their names.
 const OPTIONS: &[(&[&str], Setter)] = &[
     (&["indir"], Setter::Text(|draft, value| draft.set_path(value))),
     (&["multi_indir"], Setter::Text(|draft, value| draft.set_paths(value))),
@@ -182,7 +182,7 @@ const OPTIONS: &[(&[&str], Setter)] = &[
     (&["reuse_distance_histogram"], Setter::Flag(|draft, on| draft.request.reuse_histogram = on)),
     (&["reuse_histogram_bin_multiplier"], Setter::Text(|draft, value| draft.set_bins(value))),
     (&["funclist_file"], Setter::Text(|_, value| must_exist(value))),
-    // What these say has no influence on the results of our tools.
+    // These options do not influence the results of our tools.
     (&["reuse_skip_dist"], Setter::Number(|_, _| ())),
     (&["reuse_verify_skip"], Setter::Flag(|_, _| ())),
     (&["module_file"], Setter::Text(|_, _| Ok(()))),
@@ -192,7 +192,7 @@ const OPTIONS: &[(&[&str], Setter)] = &[
     (&["test_mode"], Setter::Flag(|draft, is_on| draft.is_tested = is_on)),
 ];
 
-/// A request in the making.
+/// A request while it is being parsed.
 struct Draft {
     request: Request,
     n_paths: u32,
@@ -202,7 +202,7 @@ struct Draft {
 }
 
 impl Request {
-    /// Reads the launcher's arguments, without the program's name.
+    /// Parses the launcher's arguments, without the program's name.
     pub(super) fn parse(args: &[String]) -> Result<Request> {
         let mut draft = Draft { request: Request::new(), n_paths: 0, n_choices: 0, is_tested: false };
         let mut rest = args.iter();
@@ -263,19 +263,19 @@ impl Request {
         }
     }
 
-    /// The value of an option of the cache simulator.
+    /// Value of an option of the cache simulator.
     pub(super) fn cache_option(&self, name: &str) -> Option<&str> {
         self.cache_options.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether cores are asked for, or are what all tools prefer, and what their time counts.
+    /// Whether to read by core, because this was requested or all tools prefer it; and which clock the cores use.
     ///
     /// # Errors
-    /// `Usage` if nothing was said and tools prefer one thing and another.
+    /// `Usage` if no option decides and the tools prefer different things.
     pub(super) fn cores_wanted(&self) -> Result<Option<CoreTime>> {
         let follows_processors = self.cache_option("cpu-scheduling") == Some("true");
         if self.chose_sharding || follows_processors {
-            // Time is that of the stream if one worker plays all cores.
+            // Time is that of the whole stream if one worker simulates all cores.
             let time = if self.is_one_stream() { CoreTime::Shared } else { self.dispatch.time };
             return Ok(self.by_core.then_some(time));
         }
@@ -285,13 +285,14 @@ impl Request {
                 Err(Error::usage("the tools differ in what they prefer, threads or cores")
                     .hint("say -core_serial or -no_core_serial"))
             }
-            // What simulators share, one thread has to play.
+            // Simulators share state between cores, so one thread has to run them.
             _ if self.tools.iter().any(|tool| *tool != Tool::ScheduleStats) => Ok(Some(CoreTime::Shared)),
             _ => Ok(Some(CoreTime::Own)),
         }
     }
 
-    /// True if the launcher reads threads interleaved: it is asked to, or a tool cannot read them side by side.
+    /// Whether the launcher reads threads interleaved: because it was requested, or because a tool cannot read them in
+    /// parallel.
     pub(super) fn is_interleaved(&self) -> bool {
         let wants_all = |tool: &Tool| match tool {
             Tool::FuncView => self.show_calls,
@@ -300,12 +301,12 @@ impl Request {
         self.jobs == 0 || self.tools.iter().any(wants_all)
     }
 
-    /// True if the launcher has one worker, which reads threads or cores as one stream.
+    /// Whether the launcher has a single worker, which reads threads or cores as one stream.
     pub(super) fn is_one_stream(&self) -> bool {
         self.is_interleaved() || (self.by_core && self.dispatch.time == CoreTime::Shared)
     }
 
-    /// True if only a part of the threads or of what cores do is asked for.
+    /// Whether only a part of the threads, or of the cores' records, is requested.
     pub(super) fn is_of_part(&self) -> bool {
         self.skip_instrs > 0
             || self.skip_records > 0
@@ -314,17 +315,17 @@ impl Request {
             || self.records.is_some()
     }
 
-    /// True if records are shown, and nothing else is asked for.
+    /// Whether `view` is the only tool.
     pub(super) fn only_views(&self) -> bool {
         self.tools.iter().all(|tool| *tool == Tool::View)
     }
 
-    /// How many workers the launcher has for shards that it reads side by side.
+    /// Number of workers that the launcher would use to read shards in parallel.
     pub(super) fn workers(&self, limit: Option<NonZeroUsize>) -> usize {
         self.threads_to_use(limit).map_or(1, usize::from)
     }
 
-    /// How many threads to use: as the launcher's option says, else `limit`, else as many as the launcher would.
+    /// Number of threads to use: from the launcher's option, otherwise from `limit`, otherwise the launcher's default.
     pub(super) fn threads_to_use(&self, limit: Option<NonZeroUsize>) -> Option<NonZeroUsize> {
         match usize::try_from(self.jobs) {
             Ok(jobs) => NonZeroUsize::new(jobs.max(1)),
@@ -340,13 +341,13 @@ impl Request {
 impl Draft {
     fn set_path(&mut self, value: &str) -> Result<()> {
         self.n_paths += 1;
-        // All that lies in a folder belongs to the trace.
+        // All files in a folder belong to the trace.
         Reading::keep(Path::new(value));
         self.request.path = PathBuf::from(value);
         Ok(())
     }
 
-    /// Folders with colons between them. The launcher takes several for scheduling onto cores only.
+    /// Parses folders separated by colons. The launcher supports several only for scheduling onto cores.
     fn set_paths(&mut self, value: &str) -> Result<()> {
         let mut paths = value.split(':').filter(|path| !path.is_empty());
         self.set_path(paths.next().unwrap_or_default())?;
@@ -389,11 +390,11 @@ impl Draft {
         let (syntax, other) = match value {
             "att" => (Some(Syntax::Att), None),
             "intel" => (Some(Syntax::Intel), None),
-            // The launcher's default names one syntax for each architecture.
+            // The launcher's default names one syntax per architecture.
             "att/arm/dr/riscv" => (None, None),
-            // DynamoRIO takes each of these for each architecture. Only mnemonics and operands look different.
+            // DynamoRIO accepts each of these for any architecture. Only mnemonics and operands look different.
             "arm" | "dr" | "riscv" => (None, Some(value.to_owned())),
-            // QUIRK: DynamoRIO takes a name that it does not know for its default, and does not say so.
+            // QUIRK: DynamoRIO silently replaces an unknown name by its default.
             _ => {
                 return Err(Error::unsupported(format!("syntax `{value}` is not available"))
                     .hint("available are att, intel, dr, arm and riscv"));
@@ -516,13 +517,13 @@ impl Draft {
     }
 }
 
-/// Sets a number that need not be whole.
+/// Parses a floating-point number.
 fn set_real(value: &str, to: &mut f64) -> Result<()> {
     *to = value.parse().map_err(|_| Error::usage(format!("expected a number, found `{value}`")))?;
     Ok(())
 }
 
-/// The list beside the trace is read; another one must at least exist, so that a misspelt name is an error.
+/// The list next to the trace is used anyway; a different one must at least exist, so that a misspelt name is an error.
 fn must_exist(path: &str) -> Result<()> {
     Reading::keep(Path::new(path));
     match std::fs::metadata(path) {
@@ -531,13 +532,13 @@ fn must_exist(path: &str) -> Result<()> {
     }
 }
 
-/// Sets an option, replacing an earlier one.
+/// Sets an option, overriding an earlier one.
 fn tell(options: &mut Vec<(&'static str, String)>, name: &'static str, value: String) {
     options.retain(|(known, _)| *known != name);
     options.push((name, value));
 }
 
-/// The option of this name, and whether the name switches it on.
+/// The option with this name, and whether the name switches it on.
 fn find(name: &str) -> Option<(Setter, bool)> {
     let has = |name: &str| OPTIONS.iter().find(|(names, _)| names.contains(&name)).map(|(_, setter)| *setter);
     match has(name) {
@@ -550,12 +551,12 @@ fn find(name: &str) -> Option<(Setter, bool)> {
     }
 }
 
-/// Whether the option of this name takes a value; `None` if there is no such option.
+/// Whether the option with this name takes a value; `None` if there is no such option.
 pub(super) fn takes_value(name: &str) -> Option<bool> {
     find(name).map(|(setter, _)| !matches!(setter, Setter::Flag(_)))
 }
 
-/// Options of drmemtrace that are refused, and why.
+/// Options of drmemtrace that are refused, with the reasons.
 const REFUSED: &[(&str, &str)] = &[
     ("sched_switch_file", "no kernel code of switches is put into a trace"),
     ("sched_syscall_file", "no kernel code of system calls is put into a trace"),
@@ -579,7 +580,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
 ];
 
-/// The error of an option that is refused by name; `None` for others.
+/// The error for an option that is refused by name; `None` for all others.
 pub(super) fn refused_option(arg: &str) -> Option<Error> {
     let name = arg.trim_start_matches('-');
     let name = name.strip_prefix("no_").unwrap_or(name);
@@ -610,7 +611,7 @@ fn unknown_tool(name: &str) -> Error {
         .hint(format!("available with -tool are {}", known.join(", ")))
 }
 
-/// Says which option an error is about, unless it already names a thing of its own.
+/// Adds the option's name to an error, unless the error already names its subject.
 fn in_option(arg: &str, error: &Error) -> Error {
     let wrapped = Error::new(error.kind(), format!("option `{arg}`: {}", error.message()));
     match error.advice() {
@@ -645,13 +646,13 @@ fn list(value: &str) -> Result<Vec<u64>> {
         .collect()
 }
 
-/// The value of an option, which is the next argument.
+/// The value of an option: the next argument.
 pub(super) fn find_value<'a>(arg: &str, value: Option<&'a String>) -> Result<&'a str> {
     let missing = || Error::usage(format!("option `{arg}` of drmemtrace wants a value"));
     value.map(String::as_str).ok_or_else(missing)
 }
 
-/// A number; a negative one stands for the bits that it has.
+/// Parses a number; a negative one stands for its bits in two's complement.
 pub(super) fn number_of(arg: &str, text: &str) -> Result<u64> {
     let negative = text.strip_prefix('-').and_then(|digits| digits.parse::<u64>().ok());
     match negative {
@@ -660,7 +661,7 @@ pub(super) fn number_of(arg: &str, text: &str) -> Result<u64> {
     }
 }
 
-/// Numbers between commas.
+/// Parses numbers separated by commas.
 pub(super) fn list_of(arg: &str, text: &str) -> Result<Vec<u64>> {
     text.split(',').filter(|part| !part.is_empty()).map(|part| number_of(arg, part)).collect()
 }

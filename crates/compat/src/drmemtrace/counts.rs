@@ -1,4 +1,4 @@
-//! The text of `basic_counts`.
+//! Prints the results of `basic_counts`.
 
 use quipu::drmemtrace::tools::counts::{Counts, CountsReport};
 use quipu::engine::Part;
@@ -6,7 +6,7 @@ use quipu::model::ThreadId;
 use std::collections::HashSet;
 use std::io::Write as _;
 
-/// Which block of counts is printed, and the word before each name.
+/// Kind of block, which determines the word before each name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Block {
     Total,
@@ -26,18 +26,18 @@ impl Block {
     }
 }
 
-/// Which lines a block has that most traces have no use for.
+/// Optional lines of a block.
 #[derive(Clone, Copy, Default)]
 struct Lines {
-    /// User-space and kernel apart.
+    /// Whether user-space and kernel are counted separately.
     kernel: bool,
-    /// Interrupts.
+    /// Whether interrupts are counted.
     hardware: bool,
     threads: bool,
 }
 
 impl Lines {
-    /// The lines of the whole trace. QUIRK: without a file type, DynamoRIO takes all of its bits for set.
+    /// The lines for a whole trace. QUIRK: without a file type, DynamoRIO assumes that all of its bits are set.
     fn of(report: &CountsReport, is_typed: bool) -> Lines {
         let hardware = report.is_whole_system || !is_typed;
         Lines { kernel: report.has_kernel || hardware, hardware, threads: false }
@@ -68,10 +68,11 @@ pub(super) fn write(report: &CountsReport, is_typed: bool, out: &mut Vec<u8>) {
     }
 }
 
-/// Windows that no shard has are printed up to here; a larger number is damage, and costs no lines.
+/// Largest number of windows for which empty ones are printed. A larger window number is damage, and must not produce that
+/// many lines.
 const MAX_EMPTY_WINDOWS: u64 = 1 << 16;
 
-/// QUIRK: each window has a block for each shard that comes as far, and nothing says which is whose.
+/// QUIRK: each window has one block for every shard that has this window, and nothing shows which block is whose.
 fn windows(report: &CountsReport, lines: Lines, out: &mut Vec<u8>) {
     let files = report.files();
     let n_windows = files.iter().map(|file| file.n_blocks()).max().unwrap_or(0);
@@ -97,7 +98,7 @@ fn windows(report: &CountsReport, lines: Lines, out: &mut Vec<u8>) {
     }
 }
 
-/// The intervals of a thread or core, or of the whole trace.
+/// Prints the intervals of a thread or core, or of the whole trace.
 pub(super) fn write_intervals(parts: &[&Part], reports: &[&CountsReport], is_whole: bool, out: &mut Vec<u8>) {
     match parts.first() {
         Some(Part { shard: Some(shard), thread, .. }) if !is_whole => {
@@ -111,11 +112,11 @@ pub(super) fn write_intervals(parts: &[&Part], reports: &[&CountsReport], is_who
         if let Some(at) = part.interval {
             line(out, format_args!("Interval #{} ending at timestamp {}:", at.number, at.end));
         }
-        // QUIRK: the difference of two sets, that is the threads that begin in this interval.
+        // QUIRK: the difference of two sets, so only threads that begin in this interval.
         let begun = report.tids.iter().filter(|tid| known.insert(**tid)).count() as u64;
         let counts = Counts { threads: begun, ..report.total.clone() };
         let is_by_core = report.shards.iter().any(|shard| shard.core.is_some());
-        // QUIRK: intervals never tell user-space and kernel apart.
+        // QUIRK: intervals never distinguish user-space and kernel.
         block(&counts, Block::Interval, Lines::default().with_threads(begun > 1 || is_by_core), out);
     }
 }

@@ -1,10 +1,10 @@
-//! Which part of the trace the launcher's skips and limits mean.
+//! The part of the trace that the launcher's skips and limits select.
 //!
-//! Instructions are skipped and counted in each thread, also where threads are shown interleaved (spec 7.4). Records are
-//! counted along what the launcher reads in one go: all threads if any of the tools wants them interleaved, else each
-//! thread. (The launcher says "each of its workers", so that its answer depends on `-jobs`; with a worker for each thread
-//! both are the same.) Of threads that are scheduled onto cores it is the cores whose records count: each core's, or those
-//! of all cores in turn if one worker plays them all.
+//! Instructions are skipped and counted in each thread, even if threads are shown interleaved (spec 7.4). Records are
+//! counted along each stream that the launcher reads: all threads together if any of the tools needs them interleaved,
+//! otherwise each thread. (In the launcher it is each of its workers, so its result depends on `-jobs`; with one worker per
+//! thread, both are the same.) If threads are scheduled onto cores, records are counted per core, or over all cores in turn
+//! if one worker simulates all of them.
 
 use super::args::Request;
 use quipu::engine::{Merge, Watch, WindowOf, part_of_rounds};
@@ -15,20 +15,20 @@ use quipu::model::{Error, Result, Rounds, Scan, Shard, Trace, Window};
 pub(super) struct Extent {
     pub(super) window: Window,
     pub(super) window_of: WindowOf,
-    /// How many records to read at most, from the start of the window on.
+    /// Most records to read, from the start of the window.
     pub(super) limit: Option<u64>,
-    /// Whether these are records of each thread or core, or of all in turn.
+    /// Whether `limit` applies to each thread or core, or to all of them in sequence.
     pub(super) limit_of: WindowOf,
     /// Whether threads are scheduled onto cores.
     pub(super) is_scheduled: bool,
 }
 
 impl Extent {
-    /// What the request asks for.
+    /// The part that the request selects.
     ///
     /// # Errors
-    /// `Unsupported` for options that the launcher does not take together either, or ignores; `Missing` where it does not
-    /// start, since a thread is shorter than what is to be skipped in each.
+    /// `Unsupported` for combinations of options that the launcher rejects or ignores; `Missing` where the launcher would
+    /// not start because a thread is shorter than the part to skip in each.
     pub(super) fn of(request: &Request, trace: &dyn Trace, is_scheduled: bool) -> Result<Extent> {
         let until = |start: u64, n: Option<u64>| n.map_or(u64::MAX, |n| start.saturating_add(n));
         let is_lone = trace.shards().len() <= 1 && !is_scheduled;
@@ -63,25 +63,25 @@ impl Extent {
         Ok(extent)
     }
 
-    /// How many records are read at most.
+    /// Most records to read; `u64::MAX` without a limit.
     pub(super) fn most_records(&self) -> u64 {
         self.limit.unwrap_or(u64::MAX)
     }
 
-    /// True if what is left out is known thread by thread, before threads are scheduled onto cores.
+    /// Whether the skipped part is determined per thread, before threads are scheduled onto cores.
     pub(super) fn is_of_threads(&self) -> bool {
         matches!(self.window, Window::Instrs(_) | Window::Clock(_))
     }
 
-    /// True if all of the trace is read.
+    /// Whether the whole trace is read.
     pub(super) fn is_whole(&self) -> bool {
         self.window == Window::All && self.limit.is_none()
     }
 
-    /// The same part of each shard as options of the tool `check`; none for all of the trace.
+    /// The same part of each shard, as options of the tool `check`; empty for the whole trace.
     ///
     /// # Errors
-    /// `Unsupported` for a part of what several threads make together.
+    /// `Unsupported` for a part of a sequence of several threads.
     pub(super) fn part_options(&self, trace: &dyn Trace) -> Result<Vec<(&'static str, u64)>> {
         let is_scheduled = self.is_scheduled;
         let records_of = if self.limit.is_some() { self.limit_of } else { self.window_of };
@@ -110,7 +110,7 @@ impl Extent {
         Ok(options)
     }
 
-    /// The part of what cores do side by side.
+    /// The selected part of cores that run side by side.
     ///
     /// # Errors
     /// `Unsupported` unless threads are scheduled onto cores.
@@ -119,7 +119,7 @@ impl Extent {
             .ok_or_else(|| Error::unsupported("these threads are not scheduled onto cores"))
     }
 
-    /// The same; `None` if shards are read by themselves.
+    /// The same; `None` if shards are read independently.
     pub(super) fn rounds_of<'t>(
         &self,
         trace: &'t dyn Trace,
@@ -129,7 +129,7 @@ impl Extent {
         part_of_rounds(trace, scan, (&self.window, self.window_of), most)
     }
 
-    /// The same up to the limit of records.
+    /// A merged reader of the part, up to the limit of records.
     pub(super) fn limited_merge<'t>(
         &self,
         trace: &'t dyn Trace,
@@ -145,7 +145,7 @@ impl Extent {
         }
     }
 
-    /// The records of the part, in the trace's own order.
+    /// A merged reader of the part, in the trace's own order.
     pub(super) fn merge<'t>(&self, trace: &'t dyn Trace, scan: Scan, watch: &Watch) -> Result<Merge<'t>> {
         let scan = Scan { window: self.window.clone(), ..scan };
         match self.window_of {
@@ -155,7 +155,7 @@ impl Extent {
     }
 }
 
-/// Makes sure that a shard has an instruction after the first `n`.
+/// Checks that a shard has an instruction after the first `n`.
 fn reaches(trace: &dyn Trace, shard: &Shard, n: u64) -> Result<()> {
     let window = Window::Instrs(n..n.saturating_add(1));
     let mut reader = trace.scan(&Scan { window, ..Scan::new(shard.id) })?;

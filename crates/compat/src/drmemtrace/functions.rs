@@ -1,7 +1,7 @@
-//! The text of `func_view`: a line for each call while reading, and a summary.
+//! Prints the results of `func_view`: a line for each call while reading, and a summary.
 //!
-//! Unlike the launcher's, a line that another thread's call interrupts is ended first, and a function that its thread
-//! ends in is said not to return once, without a bracket of its own.
+//! Unlike in the launcher, a line that is interrupted by another thread's call is ended first, and a function in which its
+//! thread ends is reported once as not returning, without a bracket of its own.
 
 use super::counts::line;
 use quipu::model::ThreadId;
@@ -11,27 +11,27 @@ use quipu::passes::functions::{CalleeKind, FunctionCounts};
 use std::collections::HashMap;
 use std::io::Write as _;
 
-/// Ids from here on are system calls, which the launcher leaves out, whatever the size of pointers.
+/// First id of system calls, which the launcher leaves out; independent of the pointer size.
 const SYSCALL_BASE: u64 = 0x1_0000_0000;
 
-/// Writes the lines of calls, from batches in the order of the clock.
+/// Prints lines for calls, from batches in the order of the clock.
 pub(super) struct CallLines {
-    /// Name, and whether it never returns, by workload and id.
+    /// Name of each function, and whether it never returns, by workload and id.
     functions: HashMap<(u16, u64), (String, bool)>,
     threads: HashMap<ThreadId, Nesting>,
-    /// The thread whose line is not ended yet.
+    /// The thread whose line has not been ended yet.
     open: Option<ThreadId>,
 }
 
-/// Where a thread is.
+/// Call depth of a thread.
 #[derive(Default)]
 struct Nesting {
     depth: usize,
-    /// The function entered last never returns.
+    /// Whether the last function entered never returns.
     after_noret: bool,
 }
 
-/// Deeper calls are not indented any further.
+/// Deeper calls are not indented further.
 const MAX_DEPTH: usize = 1000;
 
 impl CallLines {
@@ -48,7 +48,7 @@ impl CallLines {
         self.end_thread(batch, out);
     }
 
-    /// Writes what cores did side by side, in the order of their records.
+    /// Prints the calls of cores that run side by side, in the order of their records.
     pub(super) fn write_round(&mut self, batches: &[Batch], out: &mut Vec<u8>) {
         let of = |(turn, batch): (usize, &Batch)| -> Vec<(u32, usize, usize)> {
             batch.calls.at.iter().enumerate().map(|(row, at)| (*at, turn, row)).collect()
@@ -123,7 +123,7 @@ impl CallLines {
         self.open = None;
     }
 
-    /// Ends the line of a call that something intervened in.
+    /// Ends the line of a call that was interrupted.
     pub(super) fn end_line(&mut self, out: &mut Vec<u8>) {
         if self.open.take().is_some() {
             line(out, format_args!(""));
@@ -135,12 +135,12 @@ fn nesting_depth(threads: &HashMap<ThreadId, Nesting>, tid: ThreadId) -> usize {
     threads.get(&tid).map_or(0, |nesting| nesting.depth)
 }
 
-/// The thread, and blanks for the depth.
+/// Prints the thread, and blanks for the depth.
 fn begin(tid: ThreadId, depth: usize, out: &mut Vec<u8>) {
     let _ = write!(out, "T{:<8}{:2$}", tid.packed(), "", 4 * depth.min(MAX_DEPTH));
 }
 
-/// The summary.
+/// Prints the summary.
 pub(super) fn write(found: &FunctionCounts, out: &mut Vec<u8>) {
     line(out, format_args!("Function view tool results:"));
     let functions = || found.functions.iter().filter(|function| function.kind == CalleeKind::Function);

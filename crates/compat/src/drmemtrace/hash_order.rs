@@ -1,15 +1,15 @@
-//! The order in which the launcher lists caches between the first and the last: that of its hash tables.
+//! The order in which the launcher lists caches between the first and the last level: that of its hash tables.
 //!
-//! It keeps caches in `std::unordered_map`s of its C++ library (libstdc++), first all of them, inserted by name, and
-//! then, inserted in the order of the first table, those of one sort. QUIRK: the goldens with several second caches list
-//! them as `L23 L20 L21 L22`, which is what this gives.
+//! It keeps caches in `std::unordered_map`s of libstdc++: first all of them, inserted in the order of their names; then
+//! those of one kind, inserted in the order of the first table. QUIRK: goldens with several second-level caches list them as
+//! `L23 L20 L21 L22`, which this order reproduces.
 
 use std::collections::HashMap;
 
-/// Sizes that a table grows through.
+/// Bucket counts through which a table grows.
 const BUCKETS: [u64; 12] = [13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043];
 
-/// The names of one sort, in the order in which the launcher walks over them; `all` are the names of all caches.
+/// The names of one kind in the launcher's order; `all` contains the names of all caches.
 pub(super) fn order<'n>(all: &[&'n str], is_wanted: impl Fn(&str) -> bool) -> Vec<&'n str> {
     let mut sorted = all.to_vec();
     sorted.sort_unstable();
@@ -18,10 +18,10 @@ pub(super) fn order<'n>(all: &[&'n str], is_wanted: impl Fn(&str) -> bool) -> Ve
     table(&wanted)
 }
 
-/// The names as a table lists them that they were inserted into in this order.
+/// The iteration order of a table into which names are inserted in this order.
 ///
-/// A name goes to the front of its bucket, a new bucket to the front of the list. Growing does the same again, in the order of
-/// the list so far.
+/// A name goes to the front of its bucket, and a new bucket to the front of the list. Growing inserts all names again, in
+/// the order of the list so far.
 fn table<'n>(names: &[&'n str]) -> Vec<&'n str> {
     let mut n_buckets = 0;
     let mut chains = Chains::default();
@@ -37,7 +37,7 @@ fn table<'n>(names: &[&'n str]) -> Vec<&'n str> {
     chains.list()
 }
 
-/// The buckets in use, by age, and the names in each, by age.
+/// Buckets in use and the names in each, oldest first.
 #[derive(Default)]
 struct Chains<'n> {
     buckets: Vec<Vec<&'n str>>,
@@ -58,7 +58,7 @@ impl<'n> Chains<'n> {
     }
 }
 
-/// The C++ library's hash of strings (64-bit MurmurHash 2 with a fixed seed).
+/// libstdc++'s hash of strings: 64-bit MurmurHash 2 with a fixed seed.
 fn hash(bytes: &[u8]) -> u64 {
     const FACTOR: u64 = 0xc6a4_a793_5bd1_e995;
     const SEED: u64 = 0xc70f_6907;

@@ -1,4 +1,4 @@
-//! The text of `histogram`.
+//! Prints the results of `histogram`.
 
 use super::counts::line;
 use quipu::passes::histogram::{LineHistogram, Side};
@@ -17,7 +17,7 @@ pub(super) fn write(histogram: &LineHistogram, top: u64, out: &mut Vec<u8>) {
 
 fn rows(side: &Side, out: &mut Vec<u8>) {
     for row in &side.top {
-        // QUIRK: the launcher's hex has no prefix on zero.
+        // QUIRK: the launcher prints zero without the prefix of hexadecimal numbers.
         let addr = if row.addr == 0 { "0".to_owned() } else { format!("{:#x}", row.addr) };
         line(out, format_args!("{addr:>18}: {}", row.count));
     }

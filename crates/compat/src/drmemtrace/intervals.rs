@@ -1,7 +1,7 @@
-//! The text of intervals, which stands after all results.
+//! Prints the results of intervals, which follow all other results.
 //!
-//! Of the launcher's tools `basic_counts` and `opcode_mix` tell of intervals; all others have none, and leave nothing but
-//! the lines that part them.
+//! Of the launcher's tools, only `basic_counts` and `opcode_mix` report intervals; for all others, only separator lines are
+//! printed.
 
 use super::args::Request;
 use super::counts::{self, line};
@@ -15,13 +15,13 @@ use quipu::passes::opcodes::OpcodeMix;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Operations, and sets of categories, listed of each interval.
+/// Operations, and sets of categories, listed for each interval.
 const N_LISTED: usize = 3;
 
-/// The intervals that the request means.
+/// The intervals that the request asks for.
 ///
 /// # Errors
-/// `Unsupported` for instructions of interleaved threads, which are not counted here.
+/// `Unsupported` for intervals by instructions of interleaved threads, which are not counted here.
 pub(super) fn division(request: &Request, trace: &dyn Trace) -> Result<Division> {
     let intervals = match (request.interval_us, request.interval_instrs) {
         (0, 0) => return Ok(Division::default()),
@@ -39,15 +39,15 @@ pub(super) fn division(request: &Request, trace: &dyn Trace) -> Result<Division>
     Ok(Division { intervals: Some(intervals), per_core: false })
 }
 
-/// Writes the intervals of all tools: of the whole trace if they are of time, or if threads are interleaved, else each
-/// thread's.
+/// Prints the intervals of all tools: of the whole trace if they are by time or if threads are interleaved, otherwise of
+/// each thread.
 pub(super) fn write(request: &Request, results: &Results, out: &mut Vec<u8>) -> Result<()> {
     let is_whole = request.interval_us > 0 || request.is_interleaved();
     out.extend_from_slice(SEPARATOR.as_bytes());
     let kind = if is_whole { "whole-trace" } else { "unmerged per-shard" };
     line(out, format_args!("Printing {kind} interval results:"));
     for (i, tool) in request.tools.iter().enumerate() {
-        // Reports of the same place stand side by side, so that each tool can take those that it knows.
+        // Reports of the same place are adjacent, so that each tool can pick those that it knows.
         let positions: Vec<usize> = (0..results.parts.len()).collect();
         let same_shard = |a: &usize, b: &usize| results.parts[*a].shard == results.parts[*b].shard;
         for of_shard in positions.chunk_by(same_shard) {
@@ -77,8 +77,8 @@ pub(super) fn write(request: &Request, results: &Results, out: &mut Vec<u8>) -> 
     Ok(())
 }
 
-/// QUIRK: what an interval "has" are all operations up to its end, so that those that it did not execute may be listed, with
-/// a count of 0. The numbers that the launcher gives to operations are its own decoder's, so none stand here.
+/// QUIRK: an interval "has" all operations up to its end, so that those that it did not execute may be listed with a count
+/// of 0. The launcher also prints numbers of operations, but they are those of its own decoder and are left out.
 fn write_mixes<'r>(
     parts: &[&Part],
     mixes: impl Iterator<Item = (&'r OpcodeMix, &'r CategorySets)>,
@@ -113,7 +113,7 @@ fn write_mixes<'r>(
     }
 }
 
-/// Everything met so far, with its count in this interval.
+/// All operations or sets so far, with their counts in this interval.
 #[derive(Default)]
 struct Seen(BTreeMap<String, u64>);
 
@@ -123,7 +123,7 @@ impl Seen {
         self.0.extend(counts);
     }
 
-    /// The most frequent; equals, which the launcher leaves open, by name.
+    /// The most frequent ones; ties, whose order the launcher leaves open, are sorted by name.
     fn top(&self) -> impl Iterator<Item = (&str, u64)> {
         let mut sorted: Vec<(&str, u64)> =
             self.0.iter().map(|(name, count)| (name.as_str(), *count)).collect();
@@ -132,7 +132,7 @@ impl Seen {
     }
 }
 
-/// A number with six digits, as streams of C++ print it unless told otherwise.
+/// Formats a number with six significant digits, as streams of C++ do by default.
 fn general(value: f64) -> String {
     if !value.is_finite() {
         return "nan".to_owned();

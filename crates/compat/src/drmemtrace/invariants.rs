@@ -1,4 +1,4 @@
-//! The text of `invariant_checker`: a line for each violation that DynamoRIO knows, in its words.
+//! Prints the results of `invariant_checker`: a line for each violation that DynamoRIO knows, in its words.
 
 use super::counts::line;
 use quipu::drmemtrace::check::{CheckReport, Violation};
@@ -6,12 +6,12 @@ use quipu::isa::Arch;
 use quipu::model::{Found, Severity, Shard, ShardKind, Trace};
 use quipu_console::session::Verdict;
 
-/// How many violations of each rule get a line; the rest are counted.
+/// Most violations of each rule that get a line; the rest are counted.
 pub(super) const MAX_LINES: u64 = 100_000;
 
-/// Writes the result; true if something is wrong. As DynamoRIO, stops at the first violation if told to.
+/// Prints the result and returns whether something is wrong. If requested, it stops at the first violation like DynamoRIO.
 ///
-/// A trace that could not be read as a whole has not passed, whatever the rest is like.
+/// A trace that could not be read completely has not passed, regardless of the rest.
 pub(super) fn write(
     report: &CheckReport,
     (trace, is_whole): (&dyn Trace, bool),
@@ -24,7 +24,7 @@ pub(super) fn write(
         return true;
     }
     known().for_each(|known| violation(known, trace.shards(), out));
-    // Those that have no line are as many as the counts say.
+    // The number of violations without a line follows from the counts.
     let unlisted: u64 = report
         .broken()
         .filter(|(rule, count)| *count > MAX_LINES && !rule.original.is_empty())
@@ -48,7 +48,7 @@ pub(super) fn write(
     total > 0
 }
 
-/// Errors that DynamoRIO's checker does not look for: they are told as what is wrong with the trace.
+/// Errors that DynamoRIO's checker does not look for; they are reported as faults of the trace.
 pub(super) fn unknown_errors(report: &CheckReport) -> Verdict {
     let is_unknown = |violation: &&Violation| {
         violation.original.is_empty() && violation.finding.severity == Severity::Error
@@ -62,11 +62,11 @@ fn violation(violation: &Violation, shards: &[Shard], out: &mut Vec<u8>) {
     let is_core = shards.get(violation.shard as usize).is_some_and(|shard| shard.kind == ShardKind::Core);
     let who = match is_core {
         true => format!("core {}", violation.shard),
-        // DynamoRIO prints threads as signed numbers.
+        // DynamoRIO prints thread ids as signed numbers.
         false => format!("T{}", violation.thread.cast_signed()),
     };
     let place = &violation.finding.place;
-    // In schedules, where there is no record, DynamoRIO gives the number of the instruction as that of a record.
+    // In schedules there is no record, so DynamoRIO prints the number of the instruction as the record's.
     let (record, instr) = match place.record {
         Some(record) => (record, place.instr.unwrap_or(0)),
         None => (place.instr.unwrap_or(0), 0),

@@ -1,5 +1,5 @@
-//! The text of `opcode_mix`. Names of operations, and where one operation ends and the next begins, are those of our own
-//! decoder; totals and sets of categories are the launcher's.
+//! Prints the results of `opcode_mix`. Names of operations, and distinctions between them, are those of our own decoder;
+//! totals and sets of categories are the launcher's.
 
 use super::counts::line;
 use quipu::passes::categories::CategorySets;
@@ -8,7 +8,7 @@ use quipu::passes::opcodes::OpcodeMix;
 pub(super) fn write(opcodes: &OpcodeMix, categories: &CategorySets, out: &mut Vec<u8>) {
     line(out, format_args!("Opcode mix tool results:"));
     line(out, format_args!("{:15} : total executed instructions", opcodes.executed));
-    // What cannot be decoded has the lowest number of all operations, so it comes first among equals.
+    // Undecodable instructions have the lowest number of all operations, so they come first among ties.
     let undecoded = (opcodes.undecoded > 0).then_some((opcodes.undecoded, "<undecoded>"));
     let named = opcodes.opcodes.iter().map(|opcode| (opcode.count, opcode.opcode.as_str()));
     let mut rows: Vec<(u64, &str)> = undecoded.into_iter().chain(named).collect();

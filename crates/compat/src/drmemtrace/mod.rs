@@ -1,7 +1,7 @@
-//! DynamoRIO's drmemtrace launcher, played by our own tools.
+//! DynamoRIO's drmemtrace launcher, implemented with our own tools.
 //!
-//! `args` knows the launcher's command line, one file each knows the text of a tool's result, and this file translates the
-//! one into a run and the other into lines on standard error, which is where the launcher prints everything.
+//! `args` parses the launcher's command line, one file per tool prints its results, and this file translates the command
+//! line into a run and the results into lines on standard error, where the launcher prints everything.
 //! SPEC: drmemtrace.md#analysis-tools.
 
 mod args;
@@ -52,13 +52,13 @@ use simulators::{CACHE_NAMES, TLB_NAMES, in_their_words};
 use std::io::Write;
 use std::path::Path;
 
-/// What stands between the results of two tools.
+/// Separator between the results of two tools.
 const SEPARATOR: &str = "\n===========================================================================\n";
 
-/// Lines of calls are written when there are this many bytes of them.
+/// Lines of calls are written once this many bytes are buffered.
 const CALLS_BYTES: usize = 64 << 10;
 
-/// A tool of the launcher that we can play.
+/// A tool of the launcher that we can emulate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tool {
     View,
@@ -77,7 +77,7 @@ enum Tool {
 }
 
 impl Tool {
-    /// Every tool with its name.
+    /// All tools with their names.
     const ALL: &'static [(Tool, &'static str)] = &[
         (Tool::View, "view"),
         (Tool::BasicCounts, "basic_counts"),
@@ -97,7 +97,7 @@ impl Tool {
         (Tool::ScheduleStats, "schedule_stats"),
     ];
 
-    /// True if the launcher's tool takes threads interleaved only, as a stream.
+    /// Whether the launcher's tool needs all threads interleaved, as one stream.
     fn is_serial(self) -> bool {
         matches!(
             self,
@@ -105,7 +105,7 @@ impl Tool {
         )
     }
 
-    /// Whether its results are by core unless something else is said.
+    /// Whether its results are by core by default.
     fn prefers_cores(self) -> bool {
         matches!(self, Tool::CacheSimulator | Tool::TlbSimulator | Tool::MissAnalyzer | Tool::ScheduleStats)
     }
@@ -130,7 +130,7 @@ impl Tool {
     }
 }
 
-/// Does what the launcher does with these arguments.
+/// Runs the launcher's command line with these arguments.
 pub fn run(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome> {
     if record_filter::is_meant(args) {
         return record_filter::run(args, common, screen);
@@ -166,7 +166,7 @@ pub fn run(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome>
             if request.only_views() {
                 (engine::dispatch_in_sequence(trace, dispatch)?, None, extent)
             } else {
-                // Records are shown by a read of their own.
+                // `view` reads the trace separately.
                 let again =
                     || begun(quipu::open_path(&request.path, &options)?, &options, &mut asked.clone());
                 let shown = request.tools.contains(&Tool::View).then(again).transpose()?;
@@ -192,13 +192,13 @@ pub fn run(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome>
     if request.tools.contains(&Tool::FuncView) && request.show_calls {
         print_calls(&*trace, &extent, screen)?;
     }
-    // Tools that print at the end only share one read; records and calls are printed before.
+    // Tools that print at the end share one read; records and calls are printed before.
     let names: Vec<&'static str> = request.tools.iter().flat_map(|tool| tool.ours()).copied().collect();
     let mut results = Results::default();
     let mut dispatched = Vec::new();
     if !names.is_empty() {
         let common = Common { threads: request.threads_to_use(common.threads), ..common.clone() };
-        // What is checked of a part depends on what stands before, so that is read with no window.
+        // The check of a part depends on the records before it, so it is read without a window.
         let (checks, others) = match extent.is_whole() {
             true => (Vec::new(), names),
             false => names.into_iter().partition(|name| *name == "check"),
@@ -256,7 +256,7 @@ pub fn run(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome>
                 if invariants::write(report, (&*trace, is_whole), stops, &mut text) {
                     is_violated = true;
                     if request.stops_at_violation {
-                        // DynamoRIO aborts, whatever other tools have to say.
+                        // DynamoRIO aborts here, regardless of other tools.
                         break;
                     }
                 }
@@ -293,7 +293,7 @@ pub fn run(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome>
     Ok(verdict.tell(screen).and(if is_violated { Outcome::Flawed } else { Outcome::Fine }))
 }
 
-/// The same options with what the request says of a schedule file and further traces.
+/// The same options with the schedule file and additional traces of the request.
 fn with_schedule(options: &OpenOptions, request: &Request) -> OpenOptions {
     let given = request
         .cpu_schedule
@@ -303,7 +303,7 @@ fn with_schedule(options: &OpenOptions, request: &Request) -> OpenOptions {
     OpenOptions { given: given.collect(), ..options.clone() }
 }
 
-/// Says once what DynamoRIO says at each access.
+/// Prints once what DynamoRIO prints at each access.
 fn say_untold(result: &Simulated, screen: &Screen) {
     if let Some(of) = result.translation.filter(|of| of.untranslated > 0) {
         screen.say(format_args!(
@@ -313,7 +313,7 @@ fn say_untold(result: &Simulated, screen: &Screen) {
     }
 }
 
-/// Says that instructions look otherwise than asked for. REGDEPS has one syntax, DynamoRIO's, whatever is asked for.
+/// Notes that instructions are printed in a different syntax than requested. REGDEPS always uses DynamoRIO's syntax.
 fn say_syntax(request: &Request, trace: &dyn Trace, screen: &Screen) {
     if let Some(name) = &request.other_syntax
         && trace.meta().arch != Some(Arch::Regdeps)
@@ -324,14 +324,14 @@ fn say_syntax(request: &Request, trace: &dyn Trace, screen: &Screen) {
     }
 }
 
-/// True unless a file of a drmemtrace trace lacks its file type.
+/// False if a file of a drmemtrace trace lacks its file type.
 fn is_typed(trace: &dyn Trace) -> bool {
     let of_format = trace.as_any().and_then(|trace| trace.downcast_ref::<DrmemTrace>());
     of_format.is_none_or(DrmemTrace::is_typed)
 }
 
-/// The trace from the time on that is asked for, if a schedule says where each thread is then: threads that are over are
-/// left out. The request is left with what remains to be done.
+/// The trace from the requested time on, if a schedule gives the position of each thread at that time. Threads that have
+/// ended before are left out. Removes the options that this handles from the request.
 fn begun(
     trace: Box<dyn Trace>,
     options: &OpenOptions,
@@ -361,7 +361,7 @@ fn by_core(trace: &dyn Trace, request: &Request) -> quipu::model::Result<Box<dyn
     }
 }
 
-/// The threads of a trace, scheduled onto cores with their native records, and the part that is asked for.
+/// The threads of a trace with their native records, scheduled onto cores; and the requested part.
 fn scheduled(request: &mut Request, options: &OpenOptions) -> quipu::model::Result<(Box<dyn Trace>, Extent)> {
     let trace = begun(quipu::open_path(&request.path, &with_schedule(options, request))?, options, request)?;
     let extent = Extent::of(request, &*trace, true)?;
@@ -381,13 +381,13 @@ fn dispatch_options(time: CoreTime, request: &Request) -> quipu::model::Result<D
     Ok(DispatchOptions { cores, time, native, ..request.dispatch.clone() })
 }
 
-/// What to say where threads stand in files of their own and cores are asked for.
+/// The error if threads have files of their own and a tool needs cores.
 fn needs_cores() -> Error {
     Error::unsupported("schedule_stats tells of cores, and this run is by thread")
         .hint("leave out -no_core_sharded and -no_core_serial, and threads are scheduled onto cores")
 }
 
-/// Prints records on standard error; what the tool prints at the end goes to `end`.
+/// Prints records on standard error; the tool's final output goes to `end`.
 fn view(
     trace: &dyn Trace,
     extent: &Extent,
@@ -408,8 +408,8 @@ fn view(
     Ok(verdict)
 }
 
-/// Prints each call on standard error, in the order of the clock. What is wrong with the trace is for the analysis
-/// after it to say.
+/// Prints each call on standard error, in the order of the clock. Faults of the trace are left to the following analysis to
+/// report.
 fn print_calls(trace: &dyn Trace, extent: &Extent, screen: &Screen) -> Result<()> {
     let columns = Columns::CALLS | Columns::THREADS;
     let scan = Scan { columns, ahead: true, ..Scan::new(ShardId(0)) };
@@ -435,7 +435,7 @@ fn print_calls(trace: &dyn Trace, extent: &Extent, screen: &Screen) -> Result<()
             match merge.read() {
                 Ok(Some(merged)) => lines.write(merged.batch, &mut text),
                 Ok(None) => break,
-                // It ends that thread only.
+                // The error ends only this thread.
                 Err(_) => continue,
             }
             if text.len() >= CALLS_BYTES {
@@ -460,7 +460,7 @@ fn analyse(
     screen: &Screen,
 ) -> Result<engine::Outcome> {
     let mut planned = Vec::new();
-    // QUIRK: DynamoRIO prints what a warm-up that does not end has counted.
+    // QUIRK: DynamoRIO prints the counts of a warm-up that does not end.
     let around =
         Surroundings { counts_cold: true, replace: Replace::Allowed, ..request.surroundings.clone() };
     for name in names {
@@ -491,7 +491,7 @@ fn analyse(
                     .map_err(|error| in_their_words(&error, TLB_NAMES))?
             }
             "misses" => {
-                // The file of misses is for the hints.
+                // The miss file is for the hints instead.
                 let options = request.cache_options.iter().filter(|(name, _)| *name != "miss-file");
                 let mut given = given_of(request, &options.cloned().collect::<Vec<_>>());
                 given.add("line-size", request.line_size.to_string());
@@ -506,7 +506,7 @@ fn analyse(
         });
     }
     if names.contains(&"check") {
-        // Threads that are scheduled begin where they are told; only their records are checked.
+        // The options set the start of scheduled threads; only records from there on are checked.
         let (window, window_of) = match extent.is_scheduled && extent.is_of_threads() {
             true => (extent.window.clone(), extent.window_of),
             false => (Window::All, WindowOf::Sequence),
@@ -525,18 +525,18 @@ fn analyse(
     session::analyse(trace, planned, &extent, common, screen)
 }
 
-/// Options of a simulator by name.
+/// Options of a simulator, by name.
 fn given_of(request: &Request, options: &[(&'static str, String)]) -> Given {
     let mut given = Given::default();
-    // The launcher's machine has four cores, whatever the trace has.
+    // The launcher's machine has four cores, regardless of the trace.
     given.add("cores", request.cores.unwrap_or(4).to_string());
-    // It does not say where misses come from.
+    // The launcher does not attribute misses.
     given.add("top", "0");
     options.iter().for_each(|(name, value)| given.add(*name, value.as_str()));
     given
 }
 
-/// The results of our tools, by name.
+/// Results of our tools, by name.
 #[derive(Default)]
 struct Results {
     names: Vec<&'static str>,

@@ -1,8 +1,8 @@
-//! The launcher's `record_filter`: a trace written again without some of its entries.
+//! The launcher's `record_filter`: writes a trace again without some of its entries.
 //!
-//! It has options of its own, under the names of both of DynamoRIO's programs for it, and one line of text.
-//! QUIRK: DynamoRIO writes what it cannot pack (lz4, snappy) bare under the old name, which no program can read; here every
-//! file is packed as it was.
+//! It has its own options, under the names of both of DynamoRIO's programs for this, and one line of output. QUIRK: where
+//! DynamoRIO cannot write the compression of a file (lz4, snappy), it writes the file uncompressed under the old name, and
+//! no program can read it; here, every file keeps its compression.
 
 use super::args::{find_value, list_of, number_of, refused_option, takes_value};
 use super::extent::Extent;
@@ -24,10 +24,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The tool's name.
+/// Name of the tool.
 pub(super) const NAME: &str = "record_filter";
 
-/// What is asked of the tool.
+/// Parsed arguments of the tool.
 #[derive(Debug, Default)]
 struct Request {
     input: Option<PathBuf>,
@@ -38,13 +38,13 @@ struct Request {
     spec: FilterSpec,
     trim_timestamps: [Option<u64>; 2],
     trim_instrs: [Option<u64>; 2],
-    /// Whether a file for each core is written.
+    /// Whether one file per core is written.
     by_core: bool,
     cores: Option<u64>,
     cpu_schedule: Option<PathBuf>,
 }
 
-/// True if the command line asks for this tool.
+/// Whether the command line selects this tool.
 pub(super) fn is_meant(args: &[String]) -> bool {
     args.windows(2).any(|pair| is_tool(&pair[0]) && pair[1].split(':').any(|name| name == NAME))
 }
@@ -57,7 +57,7 @@ fn is_tool(arg: &str) -> bool {
 const SWITCHES: &[&str] =
     &["filter_encodings2regdeps", "encodings2regdeps", "filter_kernel", "filter_kernel_except_syscalls"];
 
-/// Options that this tool shares with others that run along.
+/// Options that this tool shares with other tools of the same run.
 const SHARED: &[&str] = &[
     "indir",
     "infile",
@@ -72,7 +72,7 @@ const SHARED: &[&str] = &[
     "cpu_schedule_file",
 ];
 
-/// True for options that say how threads are scheduled onto cores, and which part of them is read; all tools share them.
+/// Whether an option determines how threads are scheduled onto cores, or which part is read; all tools share these.
 fn is_of_schedule(name: &str) -> bool {
     let parts =
         ["skip_instrs", "skip_records", "skip_to_timestamp", "exit_after_instrs", "exit_after_records"];
@@ -80,14 +80,14 @@ fn is_of_schedule(name: &str) -> bool {
     parts.contains(&name) || (name.starts_with("sched_") && takes_value(name).is_some())
 }
 
-/// The arguments, by whom they are for.
+/// The arguments, divided by recipient.
 #[derive(Debug, Default)]
 struct Parted {
-    /// This tool, if others run along.
+    /// For this tool, if other tools run, too.
     own: Vec<String>,
-    /// All tools: which trace, which part of it, and how its threads are scheduled.
+    /// For all tools: the trace, its part, and how its threads are scheduled.
     shared: Vec<String>,
-    /// The tools that are joined with it by colons, if there are any.
+    /// For the other tools, if this one is joined with any by colons.
     others: Option<Vec<String>>,
 }
 
@@ -128,15 +128,15 @@ impl Parted {
         parted
     }
 
-    /// What the launcher is asked for besides this tool.
+    /// The request to the launcher that the shared options make.
     fn launched(&self) -> quipu::model::Result<super::Request> {
-        // A tool that runs on cores.
+        // Any tool that runs on cores.
         let tool = ["-tool", "schedule_stats"].map(str::to_owned);
         super::Request::parse(&[&tool[..], &self.shared].concat())
     }
 }
 
-/// Does what the launcher does with these arguments.
+/// Runs the tool with these arguments.
 pub(super) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome> {
     let parted = Parted::of(args);
     let Some(others) = &parted.others else { return filter(args, &parted, common, screen) };
@@ -148,7 +148,7 @@ pub(super) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
 fn filter(args: &[String], parted: &Parted, common: &Common, screen: &Screen) -> Result<Outcome> {
     let mut request = Request::parse(args)?;
     let mut launched = parted.launched()?;
-    // With a skip to a time, a schedule only says where threads begin.
+    // With a skip to a time, the schedule only determines where threads begin.
     let is_scheduled = request.by_core && (request.cpu_schedule.is_none() || launched.skip_to_timestamp > 0);
     if launched.is_of_part() && !is_scheduled {
         return Err(Error::unsupported(
@@ -209,10 +209,10 @@ fn filter(args: &[String], parted: &Parted, common: &Common, screen: &Screen) ->
                 watch.expect(trace.meta().packed_bytes);
                 write::reshard(&trace, &source, &staged.0, Sharding::Cores, &[], &options, &Watched(watch))
             })?;
-            // The copy is whole: what is wrong with the trace itself is known only here.
+            // The copy has no faults of its own, so the trace's own faults are known only here.
             let of_trace = trace.meta().findings.iter().cloned();
             of_trace.chain(summary.findings).for_each(|finding| found.push(finding));
-            // What is left out of a core depends on what else the core does.
+            // Filtering depends on what else the core executes, so it works on the copy.
             let written = Source::open(&staged.0).map_err(Error::from)?;
             let trace = trace::open(&written, &OpenOptions::default())?;
             (trace, written, Some(summary.taken.read.entries))
@@ -260,7 +260,7 @@ impl Request {
                 let shards = list_of(arg, value()?)?.into_iter();
                 self.shards = shards.map(|shard| u32::try_from(shard).unwrap_or(u32::MAX)).collect();
             }
-            // DynamoRIO takes -1 for as many jobs as there are processors.
+            // DynamoRIO accepts -1 for as many jobs as processors.
             "jobs" => self.jobs = jobs(arg, value()?)?,
             "verbose" => _ = value()?,
             "filter_stop_timestamp" | "stop_timestamp" => {
@@ -297,11 +297,11 @@ impl Request {
             "cores" => self.cores = Some(number_of(arg, value()?)?),
             "cpu_schedule_file" => {
                 let path = PathBuf::from(value()?);
-                // It is read, so nothing may be written over it.
+                // It is an input, so nothing may overwrite it.
                 Reading::keep(&path);
                 self.cpu_schedule = Some(path);
             }
-            // The launcher's part knows what these say.
+            // The launcher's parser handles these.
             _ if is_of_schedule(name) => {
                 if takes_value(name) == Some(true) {
                     value()?;
@@ -318,7 +318,7 @@ impl Request {
         Ok(())
     }
 
-    /// DynamoRIO's way to trim, if it is asked for.
+    /// DynamoRIO's way to trim, if requested.
     fn trim(&self) -> quipu::model::Result<Option<ClockTrim>> {
         let is_set = |limits: &[Option<u64>; 2]| limits.iter().any(Option::is_some);
         let (unit, limits) = match (is_set(&self.trim_timestamps), is_set(&self.trim_instrs)) {
@@ -333,7 +333,8 @@ impl Request {
     }
 }
 
-/// Writes what a scheduler gives each core into files that are still to be filtered; returns how many entries that were.
+/// Writes the records that a scheduler gives to each core into temporary files, which are then filtered; returns the number
+/// of entries.
 fn stage(
     cores: &dyn Trace,
     extent: &Extent,
@@ -357,7 +358,7 @@ fn stage(
     })
 }
 
-/// A folder of files of cores that are still to be filtered, which goes with this.
+/// A folder of temporary files of cores, removed on drop.
 struct Staged(PathBuf);
 
 impl Staged {
@@ -369,12 +370,12 @@ impl Staged {
 
 impl Drop for Staged {
     fn drop(&mut self) {
-        // Without cores to write it was never made.
+        // It was never created if there are no cores to write.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// Makes sure that the schedule is the trace's own, and has as many cores as are asked for.
+/// Checks that the schedule belongs to the trace, and has as many cores as requested.
 fn check_cores(trace: &DrmemTrace, path: &Path, schedule: &Path, cores: Option<u64>) -> Result<()> {
     let given = Given::from([("cpu-schedule", schedule.to_string_lossy())]);
     let options = OpenOptions { given, ..OpenOptions::default() };
@@ -393,10 +394,10 @@ fn check_cores(trace: &DrmemTrace, path: &Path, schedule: &Path, cores: Option<u
     }
 }
 
-/// Makes sure that a trace is not replaced by what is left of it.
+/// Refuses to replace a trace with its own filtered copy.
 fn refuse_same_place(input: &Path, folder: &Path, is_folder: bool) -> Result<()> {
     let from = if is_folder { Some(input) } else { input.parent() };
-    // A bare name lies in the folder that we are in.
+    // A bare name is in the working directory.
     let from = from.map(|from| if from == Path::new("") { Path::new(".") } else { from });
     match (from.map(Path::canonicalize), folder.canonicalize()) {
         (Some(Ok(from)), Ok(to)) if from == to => {
@@ -410,7 +411,7 @@ fn refuse_same_place(input: &Path, folder: &Path, is_folder: bool) -> Result<()>
     }
 }
 
-/// How many threads work; none for as many as there are processors, which -1 stands for.
+/// Number of threads to use; `None` for as many as processors, which -1 stands for.
 fn jobs(arg: &str, text: &str) -> quipu::model::Result<Option<usize>> {
     if text == "-1" {
         return Ok(None);
@@ -420,7 +421,7 @@ fn jobs(arg: &str, text: &str) -> quipu::model::Result<Option<usize>> {
         .map_err(|_| Error::usage(format!("option `{arg}`: `{text}` is no number")))
 }
 
-/// A limit; 0 is none.
+/// Parses a limit; 0 means none.
 fn limit(arg: &str, text: &str) -> quipu::model::Result<Option<u64>> {
     Ok(Some(number_of(arg, text)?).filter(|limit| *limit > 0))
 }

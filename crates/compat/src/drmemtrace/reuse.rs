@@ -1,4 +1,4 @@
-//! The text of `reuse_distance` and `reuse_time`.
+//! Prints the results of `reuse_distance` and `reuse_time`.
 
 use super::counts::line;
 use quipu::model::ThreadId;
@@ -7,14 +7,14 @@ use quipu::passes::reuse_time::Times;
 use quipu::passes::{OfShard, PerShard};
 use std::cmp::Reverse;
 
-/// How much of a distribution is shown.
+/// How many rows of a distribution are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rows {
     Few,
     All,
 }
 
-/// Rows of times that are shown without being asked for more.
+/// Rows of times that are printed by default.
 const FEW_TIMES: usize = 10;
 
 pub(super) fn write_distances(report: &PerShard<Distances>, top: u64, rows: Rows, out: &mut Vec<u8>) {
@@ -35,7 +35,7 @@ pub(super) fn write_times(report: &PerShard<Times>, rows: Rows, out: &mut Vec<u8
     }
 }
 
-/// Shards by falling number of accesses; equals in the trace's order, which the launcher leaves open.
+/// Shards by descending number of accesses; ties, whose order the launcher leaves open, are in the trace's order.
 fn by_accesses<T>(shards: &[OfShard<T>], accesses: impl Fn(&T) -> u64) -> Vec<&OfShard<T>> {
     let mut sorted: Vec<&OfShard<T>> = shards.iter().collect();
     sorted.sort_by_key(|shard| Reverse(accesses(&shard.result)));
@@ -77,7 +77,7 @@ fn distances(of: &Distances, top: u64, rows: Rows, out: &mut Vec<u8>) {
     lines(&of.distant, out);
 }
 
-/// QUIRK: shares are of all reuses on both sides.
+/// QUIRK: on both sides, shares are of all reuses.
 fn histogram(of: &Distances, out: &mut Vec<u8>) {
     line(out, format_args!("Reuse distance histogram bin multiplier: {:.2}", of.bins));
     line(out, format_args!("Reuse distance histogram:"));
@@ -88,7 +88,7 @@ fn histogram(of: &Distances, out: &mut Vec<u8>) {
     let columns = "       Count  Percent  Cumulative  :       Count  Percent  Cumulative";
     line(out, format_args!("{title}{columns}"));
     let share = |count: u64| count as f64 / of.reuses as f64;
-    // QUIRK: shares are added up, which rounds otherwise than the share of the sum where that ends in a half.
+    // QUIRK: shares are added up, which rounds differently from the share of the sum if that ends in a half.
     let (mut all_so_far, mut data_so_far) = (0.0, 0.0);
     for Bin { min, max, count, data } in &of.histogram {
         let (all, data_share) = (share(*count), share(*data));
@@ -111,7 +111,7 @@ fn histogram(of: &Distances, out: &mut Vec<u8>) {
 fn lines(rows: &[LineReuse], out: &mut Vec<u8>) {
     line(out, format_args!("        cache line:     #references   #distant refs"));
     for row in rows {
-        // QUIRK: the launcher's hex has no prefix on zero.
+        // QUIRK: the launcher prints zero without the prefix of hexadecimal numbers.
         let addr = if row.addr == 0 { "0".to_owned() } else { format!("{:#x}", row.addr) };
         line(out, format_args!("{addr:>18}: {:12}, {:12}", row.references, row.distant));
     }

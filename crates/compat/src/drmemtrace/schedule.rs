@@ -1,9 +1,9 @@
-//! The text of `schedule_stats`.
+//! Prints the results of `schedule_stats`.
 //!
-//! The launcher measures its own run for the lines in microseconds; ours tell what the trace's clock says. What it asks its
-//! scheduler for is 0 for cores that were scheduled before. With `-core_serial` the launcher tells of each core what the
-//! last one did; ours tells what it did itself. Threads, and calls among latencies, are in
-//! ascending order where the launcher has none.
+//! For lines in microseconds, the launcher measures its own run; ours come from the trace's clock. Statistics of its
+//! scheduler are 0 for cores that were scheduled before. With `-core_serial`, the launcher reports the last core's
+//! statistics for each core; ours are each core's own. Threads, and calls in latencies, are in ascending order where the
+//! launcher's order is arbitrary.
 
 use super::counts::line;
 use quipu::model::{Dispatched, ThreadId};
@@ -101,8 +101,8 @@ fn sums(sums: &CoreSums, told: &Dispatched, cores_per_thread: &[Bin], out: &mut 
     calls(&sums.other_latencies, out);
 }
 
-/// What DynamoRIO's scheduler tells of files of cores: each worker goes through its share of the files, and each file gets
-/// how often its worker went on to a further one.
+/// Statistics of DynamoRIO's scheduler for files of cores: each worker processes its share of the files, and each file is
+/// credited with the number of times that its worker moved on to another file.
 pub(super) fn taken_on(n_files: usize, n_workers: usize) -> Vec<Dispatched> {
     let n_workers = n_workers.clamp(1, n_files.max(1));
     let of_file = |file: usize| {
@@ -112,7 +112,7 @@ pub(super) fn taken_on(n_files: usize, n_workers: usize) -> Vec<Dispatched> {
     (0..n_files).map(of_file).collect()
 }
 
-/// What the scheduler did.
+/// Statistics of the scheduler.
 fn by_scheduler(told: &Dispatched) -> [(&'static str, u64); 9] {
     [
         ("switches input-to-input", told.thread_to_thread),
@@ -135,7 +135,7 @@ fn bins(bins: &[Bin], out: &mut Vec<u8>) {
 
 fn calls(latencies: &[CallBins], out: &mut Vec<u8>) {
     for call in latencies {
-        // The launcher holds numbers of calls in 32 bits with a sign.
+        // The launcher stores numbers of calls as signed 32-bit integers.
         line(out, format_args!("    #{}", call.number as i32));
         bins(&call.bins, out);
     }
@@ -143,7 +143,7 @@ fn calls(latencies: &[CallBins], out: &mut Vec<u8>) {
 
 fn switch_outs(core: &CoreSwitching, verbose: u64, out: &mut Vec<u8>) {
     line(out, format_args!("Core #{} switch-outs:", core.core));
-    // All that we keep from verbosity 1 on; the launcher keeps, and prints, any number from 2 on.
+    // From verbosity 1 on, all that we keep; from 2 on, the launcher keeps and prints any number.
     let shown = if verbose == 0 { 4 } else { usize::MAX };
     for (i, switch) in core.switch_outs.iter().take(shown).enumerate() {
         switch_out(i, switch, out);

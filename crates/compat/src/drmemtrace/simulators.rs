@@ -1,4 +1,4 @@
-//! The text of `cache_simulator`, `TLB_simulator` and `miss_analyzer`. SPEC: drmemtrace.md#simulators.
+//! Prints the results of `cache_simulator`, `TLB_simulator` and `miss_analyzer`. SPEC: drmemtrace.md#simulators.
 
 use super::counts::line;
 use super::hash_order;
@@ -8,7 +8,7 @@ use quipu::sim::misses::{Hint, Misses};
 use quipu::sim::{CacheCounts, CoreCounts, Placing, Simulated};
 use std::collections::{BTreeSet, HashMap};
 
-/// What our messages call options of caches, and how the launcher spells them.
+/// Names of cache options in our messages, with the launcher's spelling.
 pub(super) const CACHE_NAMES: &[(&str, &str)] = &[
     ("`policy`", "`-replace_policy`"),
     ("`prefetcher`", "`-data_prefetcher`"),
@@ -41,7 +41,8 @@ pub(super) const TLB_NAMES: &[(&str, &str)] = &[
     ("`cores`", "`-cores`"),
 ];
 
-/// An error of ours with options as the launcher spells them. What a configuration file says begins with its name and stays.
+/// Rewrites our error with the launcher's spelling of options. Messages about configuration files begin with the file's name
+/// and are not changed.
 pub(super) fn in_their_words(error: &Error, names: &[(&str, &str)]) -> Error {
     let mut message = error.message().to_owned();
     if ["option ", "cache ", "key ", "`"].iter().any(|start| message.starts_with(start)) {
@@ -54,7 +55,7 @@ pub(super) fn in_their_words(error: &Error, names: &[(&str, &str)]) -> Error {
     }
 }
 
-/// The result of `cache_simulator`.
+/// Prints the result of `cache_simulator`.
 pub(super) fn write_caches(result: &Simulated, out: &mut Vec<u8>) {
     line(out, format_args!("Cache simulation results:"));
     for (i, core) in result.cores.iter().enumerate() {
@@ -98,7 +99,7 @@ pub(super) fn write_caches(result: &Simulated, out: &mut Vec<u8>) {
     }
 }
 
-/// The result of `TLB_simulator`.
+/// Prints the result of `TLB_simulator`.
 pub(super) fn write_tlbs(result: &Simulated, out: &mut Vec<u8>) {
     line(out, format_args!("TLB simulation results:"));
     for (i, core) in result.cores.iter().enumerate() {
@@ -117,7 +118,7 @@ pub(super) fn write_tlbs(result: &Simulated, out: &mut Vec<u8>) {
     }
 }
 
-/// The result of `miss_analyzer`, which goes into `file` as well, as lines of commas.
+/// Prints the result of `miss_analyzer`, and writes it to `file` as comma-separated values.
 pub(super) fn write_misses(result: &Misses, file: Option<&str>, out: &mut Vec<u8>) -> Result<()> {
     line(out, format_args!("Cache miss analyzer results:"));
     let mut rows = Vec::new();
@@ -142,7 +143,7 @@ fn write_core(i: usize, core: &CoreCounts, placing: Placing, out: &mut Vec<u8>) 
     }
 }
 
-/// True for a core that never ran anything; nothing more is said of it.
+/// Whether a core never ran anything; no further lines are printed for it.
 fn is_idle(core: &CoreCounts, placing: Placing) -> bool {
     match placing {
         Placing::Fewest => core.threads == 0,
@@ -161,18 +162,18 @@ fn description(cache: &CacheCounts, result: &Simulated) -> String {
     text
 }
 
-/// QUIRK: DynamoRIO divides in single precision, which moves the second decimal where it is nearly a half.
+/// QUIRK: DynamoRIO divides in single precision, which changes the second decimal if it is close to a half.
 fn percent(n: u64, all: u64) -> String {
     format!("{:.2}%", f64::from(n as f32 * 100.0 / all as f32))
 }
 
 fn write_counts(cache: &CacheCounts, indent: &str, is_cache: bool, out: &mut Vec<u8>) {
     let mut row = |name: &str, count: u64| {
-        // Label and number share 38 columns; a label longer than 18 takes of the number's.
+        // Label and number share 38 columns; a label longer than 18 takes some of the number's.
         let width = 38usize.saturating_sub(name.len().max(18));
         line(out, format_args!("{indent}{name:<18}{count:>width$}"));
     };
-    // QUIRK: DynamoRIO's TLBs warm up, and never tell what came of it.
+    // QUIRK: DynamoRIO's TLBs warm up, but never print the counts of the warm-up.
     if let Some(warmup) = cache.warmup.as_ref().filter(|_| is_cache) {
         row("Warmup hits:", warmup.hits);
         row("Warmup misses:", warmup.misses);
@@ -197,7 +198,7 @@ fn write_counts(cache: &CacheCounts, indent: &str, is_cache: bool, out: &mut Vec
     }
     let has_children = cache.child_hits > 0;
     let mut rate = |name: &str, all: u64| {
-        // Upstream says nothing of a rate of nothing.
+        // DynamoRIO prints no rate if there are no accesses.
         if all > 0 {
             let share = percent(cache.misses, all);
             let width = 39usize.saturating_sub(name.len().max(18));

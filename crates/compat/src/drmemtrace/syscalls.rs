@@ -1,4 +1,4 @@
-//! The text of `syscall_mix`.
+//! Prints the results of `syscall_mix`.
 
 use super::counts::line;
 use quipu::passes::syscalls::{ErrorCount, SyscallCounts};
@@ -29,12 +29,12 @@ pub(super) fn write(found: &SyscallCounts, out: &mut Vec<u8>) {
     }
 }
 
-/// The launcher holds numbers of calls and errors in 32 bits with a sign.
+/// The launcher stores numbers of calls and errors as signed 32-bit integers.
 fn signed(number: u64) -> i32 {
     number as i32
 }
 
-/// Numbers with how often they occur, as the launcher sorts them: the most frequent first, then the larger number.
+/// Numbers with their counts in the launcher's order: the most frequent first, then the larger number.
 fn sorted(counts: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, i32)> {
     let mut counts: Vec<(u64, i32)> =
         counts.filter(|(count, _)| *count > 0).map(|(count, number)| (count, signed(number))).collect();
