@@ -1,6 +1,6 @@
-//! Notes the revision that a released program is built from, which `quipu new-tool` names.
+//! Passes the git revision of a release build to the program, which `quipu new-tool` uses.
 //!
-//! Only for releases: else each commit would build the program anew. A build may say it in `QUIPU_REVISION`.
+//! Only for releases, since otherwise every commit would trigger a rebuild. A build may set it in `QUIPU_REVISION`.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! `analyze aggregate` and `view --where`: the same numbers as rows that are printed come to, and as other analyses say.
+//! `analyze aggregate` and `view --where`: compares results with sums over printed rows, and with other analyses.
 
 use quipu_testkit::fixtures;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// What a command prints, if its exit code is one of a run that was made.
+/// Standard output of a command that has to succeed or report damage.
 fn quipu(args: &[&str]) -> String {
     let output =
         Command::new(env!("CARGO_BIN_EXE_quipu")).current_dir(fixtures("")).args(args).output().unwrap();
@@ -16,14 +16,14 @@ fn quipu(args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The answer of `aggregate`.
+/// The result of `aggregate`.
 fn aggregate(args: &[&str], trace: &str) -> Value {
     let words = ["analyze", "aggregate", "--json", "--top", "0", trace];
     let answer: Value = serde_json::from_str(&quipu(&[&words[..], args].concat())).unwrap();
     answer["results"]["aggregate"].clone()
 }
 
-/// The digits of each key.
+/// The values of each key as strings of digits.
 fn digits(found: &Value) -> BTreeMap<String, Vec<String>> {
     let all = |group: &Value| -> Vec<String> {
         let values = group["values"].as_array().unwrap().iter();
@@ -33,7 +33,7 @@ fn digits(found: &Value) -> BTreeMap<String, Vec<String>> {
     groups.map(|group| (group["key"].as_str().unwrap().to_owned(), all(group))).collect()
 }
 
-/// Rows of a table as CSV: the heads of the columns, then a list of cells for each row.
+/// Rows of a table as CSV: column names, then the cells of each row.
 fn csv(trace: &str, table: &str, more: &[&str]) -> (Vec<String>, Vec<Vec<String>>) {
     let text = quipu(&[&["view", "--table", table, "--csv", trace], more].concat());
     let mut lines = text.lines().map(|line| line.split(',').map(str::to_owned).collect::<Vec<_>>());
@@ -68,7 +68,7 @@ fn counts_and_sums_are_those_of_the_rows() {
         let found = digits(&found);
         assert_eq!(found.len(), expected.len(), "{trace} by {key}");
         for (key, (count, sum)) in expected {
-            // A row without a key is one of `NULL`.
+            // A row without a key has the key `NULL`.
             let key = if key.is_empty() { "NULL".to_owned() } else { key };
             assert_eq!(found.get(&key), Some(&vec![count.to_string(), sum.to_string()]), "{trace} by {key}");
         }
@@ -123,7 +123,7 @@ fn a_condition_chooses_the_rows_that_a_reader_of_csv_would() {
         let (_, found) = csv(trace, "memrefs", &["--where", condition]);
         let expected: Vec<&Vec<String>> = rows.iter().filter(|row| holds(row)).collect();
         assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{condition}");
-        // Analyses count records in their shard, not along what is printed.
+        // Analyses number records within their shard, not within the printed sequence.
         if condition.contains("record") {
             continue;
         }

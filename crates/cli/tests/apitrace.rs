@@ -1,6 +1,6 @@
-//! What the program makes of traces of graphics calls is what apitrace makes of them.
+//! Compares the program's results on traces of graphics calls with those of apitrace.
 
-// The helpers of a test may panic as the test may.
+// Helpers of a test may panic like the test itself.
 use assert_cmd::Command;
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ fn quipu(args: &[&str]) -> std::process::Output {
     Command::cargo_bin("quipu").unwrap().current_dir(folder()).args(args).output().unwrap()
 }
 
-/// A golden, unpacked by our own reader.
+/// A golden file, unpacked by our own reader.
 fn golden(name: &str) -> Vec<u8> {
     let source = quipu::source::Source::open(&folder().join(name)).unwrap();
     source.head(64 << 20).unwrap()
@@ -22,7 +22,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The words of a command line of the goldens, which has no quotes: a set of calls may be several words.
+/// Splits a command line of the goldens, which has no quotes, into words; a set of calls may consist of several.
 fn words(line: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in line.split_whitespace() {
@@ -37,19 +37,19 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Command lines of apitrace that are not played, each with the reason.
+/// Command lines of apitrace that are not emulated, each with the reason.
 const NOT_PLAYED: &[(&str, &str)] = &[(
     "dump-corrupt",
     "its trace takes a megabyte, and is not in the repository; damage.rs of the format has smaller ones",
 )];
 
-/// The variants of `kinds` that comparisons are made with, and how they come about.
+/// Variants of `kinds` for comparisons, with the commands that make them.
 const VARIANTS: &[(&str, &[&str])] = &[
     ("kinds-b.trace", &["trim", "--calls=0-40,45-256"]),
     ("kinds-c.trace", &["sed", "-e", "s/GL_TRIANGLES/GL_POINTS/"]),
 ];
 
-/// A folder with copies of all traces, to run command lines in that write.
+/// A folder with copies of all traces, for command lines that write.
 fn workplace() -> tempfile::TempDir {
     let place = tempfile::tempdir().unwrap();
     for entry in std::fs::read_dir(folder()).unwrap() {
@@ -69,7 +69,7 @@ fn quipu_in(folder: &std::path::Path, args: &[&str]) -> std::process::Output {
     Command::cargo_bin("quipu").unwrap().current_dir(folder).args(args).output().unwrap()
 }
 
-/// A case may have several command lines: each is run, and the last prints the golden.
+/// A case may have several command lines: each is run, and the last one prints the golden.
 #[test]
 fn the_command_lines_of_the_original_give_its_output_and_exit_code() {
     let place = workplace();
@@ -88,7 +88,7 @@ fn the_command_lines_of_the_original_give_its_output_and_exit_code() {
                 ["as", "apitrace"].into_iter().chain(words.iter().map(String::as_str)).collect();
             let output = quipu_in(place.path(), &args);
             printed = text(&output.stdout);
-            // Of a trace that is cut we say so, and what is lost; apitrace is silent.
+            // For a truncated trace, Quipu reports the loss; apitrace is silent.
             let errors = text(&output.stderr);
             let is_ours = |line: &&str| {
                 line.starts_with("warning: ")
@@ -107,7 +107,7 @@ fn the_command_lines_of_the_original_give_its_output_and_exit_code() {
         let expected = golden(&format!("golden-cli/{case}.out.gz"));
         assert_eq!(printed, text(&expected), "{case}");
         let errors = text(&golden(&format!("golden-cli/{case}.err")));
-        // Of one case apitrace's errors and exit code were not kept.
+        // apitrace's errors and exit code are missing for one case.
         if let Some((errors, expected)) = errors.trim_end().rsplit_once("rc ") {
             assert_eq!(code.map(|code| code.to_string()).as_deref(), Some(expected), "{case}");
             assert_eq!(complained, errors, "{case}");
@@ -153,7 +153,7 @@ fn info_of_a_gzip_trace_counts_as_info_of_the_same_stream_in_snappy() {
         let packed = packed.to_str().unwrap();
         let repacked = quipu(&["as", "apitrace", "repack", "--zlib", &format!("{name}.trace"), packed]);
         assert_eq!(repacked.status.code(), Some(0), "{name}: {}", text(&repacked.stderr));
-        // apitrace itself counts too few bytes of gzip traces, so the expectation is its answer for the Snappy form.
+        // apitrace itself counts too few bytes in gzip traces, so its result for the Snappy form is expected.
         let expected: serde_json::Value =
             serde_json::from_slice(&golden(&format!("golden/{name}.info.json"))).unwrap();
         let output = quipu(&["as", "apitrace", "info", "--dump-frames", packed]);
@@ -166,7 +166,7 @@ fn info_of_a_gzip_trace_counts_as_info_of_the_same_stream_in_snappy() {
     }
 }
 
-/// A stream in a container.
+/// A stream packed into a container.
 fn packed(stream: &[u8], packing: quipu::apitrace::trace::Packing) -> Vec<u8> {
     let mut writer = quipu::apitrace::pack::StreamWriter::new(Vec::new(), packing, None).unwrap();
     writer.write(stream).unwrap();
@@ -185,7 +185,7 @@ fn a_stream_of_a_newer_version_is_named_by_every_verb_in_every_container() {
         let source = quipu::source::Source::open(&folder().join("synth-v3.trace")).unwrap();
         source.head(64 << 20).unwrap()
     };
-    // The version and the semantic version, then the rest as it is.
+    // Replaces the version and the semantic version; the rest stays.
     for (head, body, version) in [
         (&[7, 6][..], &whole[2..], 7),
         (&[7, 7], &whole[2..], 7),
@@ -280,7 +280,7 @@ fn lines_have_the_numbers_of_their_calls_if_that_is_asked() {
         |line: &&str| line[2..].split(' ').next().is_some_and(|word| word.parse::<u64>().is_ok());
     assert_eq!(plain.lines().filter(is_numbered).count(), 0, "{plain}");
     assert!(plain.lines().count() > 100 && plain.contains("\n- gl"), "{plain}");
-    // A call of several lines has its number in the first.
+    // A call of several lines has its number in the first line.
     let calls = |text: &str| text.lines().filter(|line| line.contains('(')).count();
     assert!(calls(&plain) > 100 && calls(&numbered) == calls(&plain));
     let first = numbered.lines().find(|line| line.starts_with("  ") && line.contains("glXChooseVisual"));
@@ -304,7 +304,7 @@ fn what_a_verb_cannot_do_with_a_trace_of_calls_is_refused() {
         let output = quipu_in(place.path(), &[args, &["threads-3x20.trace"]].concat());
         assert_eq!(output.status.code(), Some(2), "{args:?}: {}", text(&output.stderr));
         assert!(text(&output.stderr).contains(error), "{args:?}: {}", text(&output.stderr));
-        // No analysis is offered that needs what such a trace does not have.
+        // Analyses that need columns which such a trace lacks are not suggested.
         for tool in ["categories", " hot,"] {
             assert!(!text(&output.stderr).contains(tool), "{args:?}: {}", text(&output.stderr));
         }
@@ -451,7 +451,7 @@ fn tables_are_printed_as_csv_and_json_of_the_calls_that_are_chosen() {
              {start},2,width,unsigned,0xfa,250\n{start},3,height,unsigned,0xfa,250\n"
         )
     );
-    // Of a batch in which few calls are of the function, all rows come.
+    // If only few calls in a batch are of the function, all of its rows must appear.
     let n_draws = golden.lines().filter(|line| line.contains(" glVertex3f(")).count();
     let rows = run(&["--table", "call.glVertex3f"]);
     assert_eq!(rows.lines().count(), 1 + n_draws, "{rows}");
@@ -505,7 +505,7 @@ fn a_trace_from_a_pipe_is_converted_and_trimmed() {
         ("kinds.trace", &["convert", "-", "-o", path][..], 257),
         ("kinds.gzip.trace", &["convert", "-o", path, "--container", "snappy"], 257),
         ("kinds.brotli.trace", &["trim", "--calls", "draw", "-", "-o", path], 24),
-        // These read more than once.
+        // These read the trace more than once.
         ("kinds.trace", &["recover", "-", "-o", path], 257),
         ("kinds.gzip.trace", &["edit", "-e", "s/a/b/", "-", "-o", path], 257),
     ] {
@@ -527,7 +527,7 @@ fn a_trace_from_a_pipe_is_checked_compared_and_written_as_text() {
     let bytes = std::fs::read(folder().join("kinds.trace")).unwrap();
     let piped = |args: &[&str]| {
         let mut command = Command::cargo_bin("quipu").unwrap();
-        // What is put aside is removed again.
+        // Temporary files are removed again.
         command.env("TMPDIR", place.path());
         command.current_dir(folder()).args(args).write_stdin(bytes.clone()).output().unwrap()
     };

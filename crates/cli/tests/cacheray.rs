@@ -1,6 +1,6 @@
-//! Cacheray's tools as drop-ins, against what the originals printed and wrote.
+//! Cacheray's tools as drop-ins, compared with the output of Cacheray's own.
 
-// A test that cannot set its scene has failed.
+// A test whose setup fails has failed.
 use flate2::read::GzDecoder;
 use quipu::cacheray::decode::encode;
 use quipu::cacheray::record::{
@@ -25,8 +25,8 @@ fn unpacked(path: &Path) -> String {
     text
 }
 
-/// Structures come in the order of a hash in Cacheray, and so do the lines about the remap: each block of a structure
-/// is one piece, and pieces are compared in order of their text.
+/// Cacheray prints structures, and the lines about the remap, in the order of a hash table: each block of a structure is one
+/// piece, and pieces are compared in the order of their text.
 fn sorted(stdout: &str) -> Vec<String> {
     let mut pieces: Vec<String> = Vec::new();
     let mut is_open = false;
@@ -95,7 +95,7 @@ fn the_simulator_writes_what_the_original_writes() {
     }
 }
 
-/// As `simulator … -s | head -1`.
+/// Like `simulator … -s | head -1`.
 #[test]
 fn events_that_nobody_reads_end_the_simulator_quietly() {
     let out = tempfile::tempdir().unwrap();
@@ -125,7 +125,7 @@ fn the_checker_counts_what_the_original_counts() {
         let (file, text) = part.split_once('\n').unwrap();
         let output = quipu(&["as", "cacheray", "tracecheck", file]);
         assert_eq!(String::from_utf8(output.stdout).unwrap(), text, "{file}");
-        // Cacheray ends with 0 whatever it reads.
+        // Cacheray's program always exits with 0.
         let is_damaged = file == "mt-interleaved.cut.trace";
         assert_eq!(output.status.code(), Some(i32::from(is_damaged)), "{file}");
         n_files += 1;
@@ -133,7 +133,7 @@ fn the_checker_counts_what_the_original_counts() {
     assert!(n_files >= 9, "{n_files}");
 }
 
-/// Cacheray takes a tag for a record before it reads the rest, and overlooks that the file ends there.
+/// Cacheray counts a record by its tag before reading the rest, and does not notice that the file ends there.
 #[test]
 fn the_checker_counts_what_begins_before_a_cut() {
     let access = |tag| Access { tag, addr: 0x5555_5555_0000, size: 8, thread: 7 };
@@ -153,7 +153,7 @@ fn the_checker_counts_what_begins_before_a_cut() {
         Record::Access(access(READ | UNALIGNED)),
         Record::Add(Add { name: b"", ..add }),
     ];
-    // By the specification: 29 bytes and the name, 18, 18, 17, 18, 29.
+    // According to the specification: 29 bytes and the name, 18, 18, 17, 18, 29.
     let starts = [(0, 2u8), (37, 0), (55, 0x41), (73, 3), (90, 0x80), (108, 2)];
     let mut bytes = Vec::new();
     records.iter().for_each(|record| encode(Dialect::Le64, record, &mut bytes).unwrap());
@@ -171,7 +171,7 @@ fn the_checker_counts_what_begins_before_a_cut() {
         }
         let output = quipu(&["as", "cacheray", "tracecheck", cut.to_str().unwrap()]);
         assert_eq!(String::from_utf8(output.stdout).unwrap(), expected, "{n_bytes}");
-        // It is silent about that; Quipu reports it.
+        // Cacheray is silent about the cut; Quipu reports it.
         let is_cut =
             n_bytes < bytes.len() && n_bytes > 0 && starts.iter().all(|(start, _)| *start != n_bytes);
         let errors = String::from_utf8(output.stderr).unwrap();
@@ -269,7 +269,7 @@ fn the_usual_caches_run_on_typed_accesses() {
         let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         answer.to_string()
     };
-    // 258 and 130 distinct lines, and caches that hold them all: each misses once.
+    // 258 and 130 distinct lines, and caches that hold them all: each line misses once.
     assert!(misses("reorder-bad.trace").contains("\"misses\":258"));
     assert!(misses("reorder-good.trace").contains("\"misses\":130"));
 }
@@ -314,7 +314,7 @@ fn typed_accesses_become_entries_and_come_back() {
     assert_eq!(found, expected);
     let checked = quipu(&["check", &there]);
     assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stdout));
-    // The same caches see the same accesses.
+    // The same caches get the same accesses.
     let config = "configs/two-level.json";
     let levels = |trace: &str| {
         let args = ["sim", "cache", "--model", "cacheray", "--config", config, "--json", trace];
@@ -345,7 +345,7 @@ fn a_conversion_that_must_lose_nothing_says_that_it_does() {
     assert!(code == Some(2) && stderr.contains("cannot become those of apitrace"), "{stderr}");
     let (code, _, stderr) = converted(&["shapes.trace", "-o", &path("c"), "--to", "nothing"]);
     assert!(code == Some(2) && stderr.contains("no format is called `nothing`"), "{stderr}");
-    // Of the same format, the dialect is a setting.
+    // Within the same format, the dialect is an option.
     let (code, _, stderr) = converted(&["shapes.trace", "-o", &path("d.trace"), "--set", "dialect=be64"]);
     assert_eq!(code, Some(0), "{stderr}");
     let expected = std::fs::read(folder().join("derived/shapes.big-endian.trace")).unwrap();
@@ -382,7 +382,7 @@ fn dwarf2json_writes_the_types_beside_the_program() {
     assert!(message.contains("no ELF file"), "{message}");
 }
 
-/// Types that are declared only, other names of nothing, several names of one type, and members of every sort.
+/// Types that are only declared, aliases of `void`, several names for one type, and all kinds of members.
 const OPAQUE: &str = r"
 struct opaque; typedef struct opaque opaque_t; typedef struct opaque *handle;
 union never; typedef union never never_t; typedef void nothing; typedef void (*back)(int, struct opaque *);
@@ -402,7 +402,8 @@ int main(void) { struct local { int q; } l = { 1 }; opaque_t *o = H.o; handle h 
     back f = H.f; return l.q + (p == (void *)n) + (f == 0) + vla(B.a) + (L != 0) + Z.n; }
 ";
 
-/// Classes with bases, virtual ones, too, templates, closures, references, pointers to members, names that are not ASCII.
+/// Classes with bases, also virtual ones, templates, closures, references, pointers to members, and names that are not
+/// ASCII.
 const CLASSES: &str = r"
 namespace ns {
 class Base { public: virtual ~Base(); int b; static int shared; protected: char c; };
@@ -420,9 +421,9 @@ int main() {
 }
 ";
 
-/// Asserts what Cacheray's simulator and the check of its extractor require of a file of types: version 4, and every key
-/// with a value of the right type (sizes of structures' members have 32 bits, other numbers 64, with a sign); each entry
-/// once; no structure without an end, which would hold every address.
+/// Asserts the requirements of Cacheray's simulator, and of the check of its extractor, for a file of types: version 4;
+/// every key with a value of the right type (sizes of structures' members are signed 32-bit numbers, other numbers signed
+/// 64-bit ones); each entry once; and no structure without an end, which would contain every address.
 fn assert_readable(text: &str, what: &str) {
     let file: serde_json::Value = serde_json::from_str(text).unwrap();
     assert!(text.is_ascii(), "{what}");
@@ -496,7 +497,7 @@ fn types_of_classes_are_written_as_the_original_reads_them() {
     }
 }
 
-/// Versions of DWARF and ways to divide it.
+/// Versions of DWARF, and ways to split it.
 const FLAGS: [&[&str]; 7] = [
     &["-gdwarf-2"],
     &["-gdwarf-3"],
@@ -507,7 +508,7 @@ const FLAGS: [&[&str]; 7] = [
     &["-gdwarf-5", "-flto", "-O1"],
 ];
 
-/// The types of a program as the drop-in writes them; none where the compiler is missing, or refuses the flags.
+/// The types of a program as the drop-in writes them; `None` if the compiler is missing or rejects the flags.
 fn types_of(compiler: &str, flags: &[&str], name: &str, source: &str) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     let (path, program) = (folder.path().join(name), folder.path().join("types.bin"));

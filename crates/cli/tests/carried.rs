@@ -1,4 +1,4 @@
-//! Streams that carry traces of other formats, from outside: what verbs read from them, write into them, and say of damage.
+//! Streams that carry traces of other formats, tested from outside: reading, writing, and damage.
 
 use quipu_testkit::fixtures;
 use serde_json::Value;
@@ -16,7 +16,7 @@ fn path(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A trace and the stream that carries it.
+/// A trace, and the stream that carries it.
 fn carried(folder: &Path, name: &str) -> (PathBuf, PathBuf) {
     let original = fixtures("").join(name);
     let stream = folder.join(format!("{}.quipu", name.replace('/', "-")));
@@ -49,7 +49,7 @@ fn a_tracer_s_raw_files_stay_readable() {
     let text = |of: &Path| quipu(&["view", path(of), "--take", "100"]);
     assert_eq!(text(&stream).1, text(&original).1);
     assert_eq!(text(&stream).0, Some(0));
-    // Under a name that is relative, too.
+    // Also with a relative name.
     let back = code_within(folder.path(), &["convert", path(&stream), "-o", "back"]);
     assert_eq!(back, Some(0));
     let words = |of: &Path| quipu(&["view", "--json", path(of)]).1;
@@ -135,10 +135,10 @@ fn check_tells_of_the_carrier_and_of_what_it_carries() {
     let offset = of_carrier[0]["offset"].as_u64().unwrap();
     assert!(offset < middle as u64 && of_carrier.len() == 1, "{answer}");
     assert!(of_carrier[0]["file"].as_str().unwrap().ends_with("damaged.quipu"), "{answer}");
-    // Who reads the trace has met it, too: it is said once, with the place in either.
+    // The reader of the trace has met the fault, too: it is reported once, with its place in both.
     let of_body = place(&answer["findings"], "stream/payload-crc");
     assert!(of_body.len() == 1 && of_body[0]["offset"] == of_carrier[0]["offset"], "{answer}");
-    // Rules of either can be chosen.
+    // Rules of both formats can be selected.
     let (code, answer) = check(&damaged, &["--rule", "stream/payload-crc"]);
     let all = place(&answer["findings"], "stream/payload-crc");
     assert!(code == Some(1) && all.len() == 1, "{answer}");
@@ -165,7 +165,7 @@ fn damage_of_the_carrier_is_damage_of_the_trace_in_every_verb() {
         fs::write(&damaged, &bytes).unwrap();
         for verb in ["view", "check", "report"] {
             let (code, _, said) = quipu(&[verb, path(&damaged)]);
-            // A trace whose only frame is damaged has nothing that is recognised.
+            // In a trace whose only frame is damaged, nothing is recognised.
             assert!(matches!(code, Some(1 | 2)), "{name}: {verb}: {code:?}: {said}");
         }
     }
@@ -215,7 +215,7 @@ fn nothing_is_left_out_where_a_stream_without_rows_is_split() {
         let files = fs::read_dir(&parts).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap());
         let n: usize = files.map(|bytes| bodies(&bytes)).sum();
         assert!(n > 0 && n == bodies(&fs::read(&original).unwrap()), "{name}: {n}");
-        // What it made it may replace, and nothing else.
+        // A verb may replace its own output, and nothing else.
         let again = ["split", "--format", "stream", path(&original), "-o", path(&parts), "--force"];
         assert_eq!(quipu(&again).0, Some(0), "{name}");
         fs::write(parts.join("notes.txt"), "mine").unwrap();
@@ -246,7 +246,7 @@ fn a_file_that_is_damaged_itself_comes_back_as_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let original = fixtures("cacheray").join("mt-interleaved.cut.trace");
     let (stream, back) = (folder.path().join("cut.quipu"), folder.path().join("back.trace"));
-    // Bytes are carried whatever stands in them, and who reads them for that says what is wrong.
+    // Bytes are carried regardless of their contents; only readers report what is wrong with them.
     let convert = ["convert", path(&original), "-o", path(&stream)];
     let (code, _, said) = quipu(&convert);
     assert!(code == Some(1) && said.contains("lost") && !stream.exists(), "{said}");
@@ -257,12 +257,12 @@ fn a_file_that_is_damaged_itself_comes_back_as_it_was() {
     assert!(fs::read(&back).unwrap() == fs::read(&original).unwrap());
 }
 
-/// Kinds of frames.
+/// Frame kinds.
 const DATA: u8 = 2;
 const INDEX: u8 = 4;
 const END: u8 = 5;
 
-/// The middles of the payloads of frames of these kinds, by their headers, as the format's page has them.
+/// The middle of each payload of frames of these kinds, located by the headers as documented for the format.
 fn payloads(bytes: &[u8], kinds: &[u8]) -> Vec<usize> {
     let (mut at, mut found) = (0, Vec::new());
     while at < bytes.len() {
@@ -292,7 +292,7 @@ fn verbs_agree_on_what_damage_of_a_frame_loses() {
     {
         let (_, stream) = carried(folder.path(), name);
         let whole = fs::read(&stream).unwrap();
-        // Nothing of the trace is in an index or an end, and all of it in the only frame with data.
+        // INDEX and END contain nothing of the trace; the only DATA frame contains all of it.
         for (kinds, wanted) in [(&[INDEX, END][..], 0), (&[DATA], 1)] {
             let places = payloads(&whole, kinds);
             assert!(!places.is_empty(), "{name}");
@@ -345,7 +345,7 @@ fn what_was_split_and_merged_again_is_the_stream_that_it_was() {
         let Some(whole) = json(&["check", "--json", "--format", "stream", path(&stream)]) else { continue };
         let split = ["split", "--json", "--format", "stream", path(&stream), "-o", path(&parts), "--force"];
         let Some(split) = json(&split) else { continue };
-        // Bodies of other formats are copied by the counts of their frames, and not read here.
+        // Bodies of other formats are copied by the counts in their frames, without being read.
         let is_of_rows = whole["records"] != 0;
         assert!(!is_of_rows || split["records"] == whole["records"], "{}", stream.display());
         let merge = ["merge", "--format", "stream", path(&parts), "-o", path(&merged), "--force"];
@@ -407,7 +407,7 @@ fn streams_of_several_hosts_are_merged_and_open_pairs_counted() {
     let (code, out, _) = run(&["view", "ab.quipu"]);
     let times: Vec<&str> = out.lines().filter_map(|line| line.split("n=").nth(1)).collect();
     assert_eq!((code, times), (0, vec!["1000", "2000", "2500", "3000", "3500", "4500"]), "{out}");
-    // Files of other formats are read as those of one folder, or it is said how.
+    // Files of other formats are merged like those of one folder, or an error explains how to do it.
     fs::write(at("t.din"), "0 10\n").unwrap();
     let (code, _, errors) = run(&["merge", "a.quipu", "t.din", "-o", "no.quipu"]);
     assert!(code == 2 && errors.contains("put them into a folder"), "{errors}");
@@ -454,11 +454,11 @@ fn verbs_that_are_not_for_what_damage_left_say_the_damage_first() {
         assert!(errors[0].contains("10,308 bytes are lost"), "{call:?}: {said}");
         assert!(errors[1].contains("offset 0xa0: truncated frame"), "{call:?}: {said}");
     }
-    // Of a tool that there is not, it is no reason.
+    // For a tool that does not exist, damage is not the reason.
     assert_eq!(quipu(&["analyze", "nosuch", path(&cut)]).0, Some(2));
 }
 
-/// What says that rows are accesses stands in a frame of its own, and only who reads the rows misses it.
+/// The description that makes rows accesses is in a frame of its own, and only readers of the rows miss it.
 #[test]
 fn what_lacks_a_lens_since_descriptions_are_lost_says_the_loss_first() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Tables and lenses as files of Parquet and Arrow.
+//! Tables and lenses as Parquet and Arrow files.
 
 use quipu_testkit::fixtures;
 use serde_json::Value;
@@ -37,7 +37,7 @@ fn a_folder_of_parquet_has_what_the_trace_has() {
     assert_eq!(rows("lens.instrs"), Some(number("instructions") + number("no_fetch_instructions")));
     let shards = std::fs::read_dir(out.join("memrefs")).unwrap().count();
     assert_eq!(shards, 9);
-    // It is replaced only if that is asked for, and the bytes do not depend on the number of threads.
+    // The output is replaced only on request, and its bytes do not depend on the number of threads.
     let first = std::fs::read(out.join("memrefs/shard-00003.parquet")).unwrap();
     let refused = quipu(&["convert", &trace, "-o", out.to_str().unwrap()]);
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
@@ -97,7 +97,7 @@ fn of_a_damaged_trace_nothing_is_written_unless_it_is_to_be_kept() {
     assert!(manifest(&out)["tables"][0]["rows"].as_u64().unwrap() > 0);
 }
 
-/// How verbs that read a trace end, and the errors that they print; `%` is a file to write.
+/// Exit codes and errors of verbs that read a trace; `%` is an output file.
 fn told(trace: &Path, calls: &[&[&str]]) -> Vec<(String, Option<i32>, String)> {
     let place = tempfile::tempdir().unwrap();
     let out = place.path().join("out");
@@ -125,7 +125,7 @@ const VERBS: &[&[&str]] = &[
     &["convert", "-o", "-"],
 ];
 
-/// A file of Parquet and one of Arrow.
+/// A Parquet file and an Arrow file.
 fn files(place: &Path) -> Vec<(&'static str, Vec<u8>)> {
     let arrow = place.join("whole.arrow");
     let shapes = trace("cacheray/shapes.trace");
@@ -148,7 +148,7 @@ fn a_damaged_head_or_footer_is_damage_to_every_verb() {
         let zeros = [vec![0; 64], whole[64..].to_vec()].concat();
         let blank = [whole[..12].to_vec(), vec![0xff; n - 12]].concat();
         let is_parquet = ending == "parquet";
-        // What is damaged, and whether that takes all rows.
+        // What is damaged, and whether this loses all rows.
         for (what, bytes, is_all) in [
             ("head", flipped(0), false),
             ("mark at the end", flipped(n - 1), false),
@@ -170,7 +170,7 @@ fn a_damaged_head_or_footer_is_damage_to_every_verb() {
                     && (!is_all || has_loss && errors.contains("nothing of the file can be read"))
             });
             assert_eq!(n_said.count(), VERBS.len(), "{ending}, {what}: {told:#?}");
-            // The same place in all of them.
+            // All verbs report the same place.
             let at = |errors: &str| {
                 let line = errors.lines().find(|line| line.contains("offset 0x") && !line.contains(" lost "));
                 line.map(|line| {
@@ -216,7 +216,7 @@ fn an_arrow_file_is_read_on_after_a_damaged_message() {
         String::from_utf8_lossy(&done.stdout).lines().count()
     };
     let n_all = lines(&undamaged);
-    // The heads of messages: what marks them, and a length.
+    // Starts of messages: a marker and a length.
     let is_head = |at: &usize| {
         let length = whole[at + 4..at + 8].iter().rev().fold(0_u32, |sum, byte| sum << 8 | u32::from(*byte));
         whole[*at..].starts_with(&[0xff; 4]) && (1..4096).contains(&length)
@@ -241,7 +241,7 @@ fn an_arrow_file_is_read_on_after_a_damaged_message() {
     assert!(n_read_on > 0, "{n_read_on} of {}", heads.len());
 }
 
-/// What one of the two says, head or footer, is enough; that they contradict each other is said by all, in one line.
+/// Either a message or the footer is enough; that they contradict each other is reported by all verbs, in one line.
 #[test]
 fn an_arrow_file_whose_footer_and_messages_differ_is_read_by_what_is_good() {
     let place = tempfile::tempdir().unwrap();
@@ -288,7 +288,7 @@ fn an_arrow_file_whose_footer_and_messages_differ_is_read_by_what_is_good() {
     }
 }
 
-/// What is kept of damaged tables says so in the stream that it becomes, as copies of every other format do.
+/// A stream made of damaged tables records their losses, like copies in every other format.
 #[test]
 fn a_stream_of_damaged_tables_carries_what_they_lost() {
     let place = tempfile::tempdir().unwrap();
@@ -301,7 +301,7 @@ fn a_stream_of_damaged_tables_carries_what_they_lost() {
         let file = if ending == "parquet" { path.join("records/shard-00000.parquet") } else { path.clone() };
         let whole = std::fs::read(&file).unwrap();
         let mut flipped = whole.clone();
-        // Values have no checksum in Arrow: it is the head of a message that is harmed.
+        // Arrow values have no checksum, so the start of a message is damaged instead.
         let is_head = |at: &usize| whole[*at..].starts_with(&[0xff; 4]) && whole[at + 6..at + 8] == [0, 0];
         let at = (whole.len() / 3..).find(|at| ending == "parquet" || at % 8 == 0 && is_head(at)).unwrap();
         flipped[at..at + 64].fill(0x11);
@@ -311,7 +311,7 @@ fn a_stream_of_damaged_tables_carries_what_they_lost() {
                 quipu(&["convert", "--keep-damaged", path.to_str().unwrap(), "-o", out.to_str().unwrap()]);
             let said = String::from_utf8_lossy(&kept.stderr).into_owned();
             assert_eq!(kept.status.code(), Some(1), "{ending}: {said}");
-            // Of Parquet without its footer there is nothing to keep.
+            // From a Parquet file without its footer, nothing can be kept.
             assert!(out.exists() || said.contains("nothing of the trace can be read"), "{ending}: {said}");
             if said.contains(" lost ") && out.exists() {
                 for verb in ["check", "info", "view"] {
@@ -328,7 +328,7 @@ fn a_stream_of_damaged_tables_carries_what_they_lost() {
     }
 }
 
-/// A folder whose only table is damaged has no row left that a stream could have; that it had no table is untrue.
+/// A folder whose only table is damaged has no rows for a stream; but it would be wrong to report that it has no table.
 #[test]
 fn a_table_that_is_not_there_or_damaged_is_lost() {
     let place = tempfile::tempdir().unwrap();
@@ -358,7 +358,7 @@ fn a_table_that_is_not_there_or_damaged_is_lost() {
     }
 }
 
-/// Where a damaged page is of a table that no lens needs, analyses need not notice it, but `check` does.
+/// If the damaged page belongs to a table that no lens needs, analyses may not notice it, but `check` does.
 #[test]
 fn check_reads_every_column_of_every_table() {
     let place = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Every conversion of every sample, whole and damaged: what is written can be read, and is what it was to be.
+//! Every conversion of every sample, whole and damaged: the output can be read, and has the requested format and container.
 
 use crate::damage::harm::Harm;
 use crate::damage::samples;
@@ -9,14 +9,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Mutex;
 
-/// How a file may be packed; a format that does not know one of them refuses it.
+/// Containers; a format refuses those that it does not support.
 const CONTAINERS: &[&str] = &["zip", "gzip", "lz4", "snappy", "zstd", "brotli", "plain"];
 
 fn quipu(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_quipu")).args(["-j", "1", "-q"]).args(args).output().unwrap()
 }
 
-/// The ways to convert a trace: to each format that takes records of others, and to its own, a whole one in each container.
+/// Ways to convert a trace: to each format that imports records, and to its own format; a whole trace also in each
+/// container.
 fn conversions(is_whole: bool) -> Vec<Vec<&'static str>> {
     let formats = quipu::FORMATS.iter().filter(|format| format.record_writer().is_some());
     let to = formats.map(|format| vec!["--to", format.info().name]);
@@ -24,13 +25,13 @@ fn conversions(is_whole: bool) -> Vec<Vec<&'static str>> {
     to.chain([vec![]]).chain(containers.filter(|_| is_whole)).collect()
 }
 
-/// An answer as a program reads it, and the exit code.
+/// JSON output, and the exit code.
 fn json(args: &[&str]) -> (Value, Option<i32>) {
     let done = quipu(args);
     (serde_json::from_slice(&done.stdout).unwrap_or_default(), done.status.code())
 }
 
-/// The container of a trace: of its first file, if it is a folder.
+/// The container of a trace; for a folder, that of its first file.
 fn codec(path: &Path) -> Option<Codec> {
     let is_trace = |path: &PathBuf| path.to_str().is_some_and(|name| name.contains(".trace"));
     let files = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -38,7 +39,7 @@ fn codec(path: &Path) -> Option<Codec> {
     Some(Source::open(&file).ok()?.container().ok()?.codec())
 }
 
-/// Whether a file that was to be packed like this has this codec.
+/// Whether a codec is the one requested by `container`.
 fn is_packed(codec: Codec, container: &str) -> bool {
     match container {
         "zip" => codec == Codec::Zip,
@@ -46,28 +47,28 @@ fn is_packed(codec: Codec, container: &str) -> bool {
         "lz4" => codec == Codec::Lz4,
         "snappy" => matches!(codec, Codec::Snappy | Codec::SnappyChunks),
         "zstd" => codec == Codec::Zstd,
-        // It has no mark; what reads the trace in it finds out.
+        // Brotli has no signature, so the reader of the trace has to detect it.
         "brotli" => matches!(codec, Codec::Brotli | Codec::Plain),
         _ => codec == Codec::Plain,
     }
 }
 
-/// How many records a trace has, whatever its format calls them, as an answer says.
+/// Number of records in a trace according to JSON output, whatever the format calls them.
 fn records(answer: &Value) -> Option<u64> {
     let written = answer["written"]["records"].as_u64();
     written.or_else(|| answer["records"].as_u64()).or_else(|| answer["calls"].as_u64())
 }
 
-/// What is converted.
+/// The trace that is converted.
 struct Original<'s> {
     name: &'s str,
     trace: &'s Path,
     is_whole: bool,
-    /// How many records can be read of it, if it is of a family that copies them without counting.
+    /// Number of readable records, if the family copies them without counting.
     n_records: Option<u64>,
 }
 
-/// Reads what was written, and compares it with what the conversion said; returns what is wrong with it.
+/// Reads the output of a conversion and compares it with the conversion's report; returns what is wrong with it.
 fn read_back(original: &Original<'_>, out: &Path, conversion: &[&str], said: &Value) -> Option<String> {
     let path = out.to_str().unwrap();
     let done = quipu(&["report", "--no-machine", path]);
@@ -89,7 +90,7 @@ fn read_back(original: &Original<'_>, out: &Path, conversion: &[&str], said: &Va
     if info["format"] != format {
         return Some(format!("it has the format {}, not {format}", info["format"]));
     }
-    // A capture of DTrace is a folder of files, which are not packed.
+    // A capture of DTrace is a folder of files, which are not compressed.
     let codec = if format == "dtrace" && out.is_dir() { Some(Codec::Plain) } else { codec(out) };
     let Some(codec) = codec else { return Some("it has no container that can be read".to_owned()) };
     let is_as_asked = match conversion {
@@ -102,7 +103,8 @@ fn read_back(original: &Original<'_>, out: &Path, conversion: &[&str], said: &Va
     }
     let expected = records(said).or(original.n_records);
     let found = records(&check);
-    // Of a copied stream that damage cut, calls that are open at its end count; before, they were lost with the rest.
+    // In a copy of a truncated stream, calls that are open at its end count as records; in the source, they were part of the
+    // loss.
     let streams = check["streams"].as_array().into_iter().flatten();
     let n_open: u64 = streams.filter_map(|stream| stream["incomplete"].as_u64()).sum();
     let is_cut = !original.is_whole && records(said).is_none() && found == expected.map(|n| n + n_open);
@@ -110,7 +112,7 @@ fn read_back(original: &Original<'_>, out: &Path, conversion: &[&str], said: &Va
         .then(|| format!("it has {found:?} records, and {expected:?} were written: {said:#}"))
 }
 
-/// Converts a trace in all ways; what is made of a damaged one is kept. Returns how many files were written.
+/// Converts a trace in all ways, keeping the results of damaged ones. Returns the number of files written.
 fn walk(name: &str, trace: &Path, is_whole: bool, wrong: &Mutex<Vec<String>>) -> usize {
     let folder = tempfile::tempdir().unwrap();
     let (path, out) = (trace.to_str().unwrap(), folder.path().join("out"));
@@ -148,8 +150,8 @@ fn walk(name: &str, trace: &Path, is_whole: bool, wrong: &Mutex<Vec<String>>) ->
 #[test]
 fn whatever_is_converted_can_be_read() {
     let folder = tempfile::tempdir().unwrap();
-    // A stream is copied frame by frame, and what one carries comes out of it: `carried.rs` looks at both.
-    // Recordings are streams, too.
+    // Streams are copied frame by frame, and carried traces are unpacked: `carried.rs` tests both. Recordings are streams,
+    // too.
     let is_own = |name: &str| {
         !["stream", "recording"].contains(&name) && !name.ends_with(".carried") && !name.ends_with(".frames")
     };
@@ -181,7 +183,7 @@ fn whatever_is_converted_can_be_read() {
     assert!(n_whole > 60 && n_damaged > 100, "{n_whole} and {n_damaged} files were written");
 }
 
-/// The lines of a ledger of one outcome, with their counts.
+/// The lines of a report with a given outcome, with their counts.
 fn ledger(answer: &Value, outcome: &str) -> Vec<(String, u64)> {
     let lines = answer["ledger"].as_array().unwrap().iter().filter(|line| line["outcome"] == outcome);
     lines.map(|line| (line["what"].as_str().unwrap().to_owned(), line["count"].as_u64().unwrap())).collect()
@@ -199,7 +201,7 @@ fn what_a_stream_has_beside_its_lenses_is_in_the_ledger() {
         answer
     };
     let counted = |what: &str, count: u64| (what.to_owned(), count);
-    // Of three variables four keys, and no record.
+    // Three variables with four keys, and no records.
     let aggregations = convert("agg-rows.quipu", "prism");
     assert_eq!(ledger(&aggregations, "dropped"), [counted("aggregations", 4)]);
     assert_eq!(aggregations["lossless"], false);
@@ -212,7 +214,7 @@ fn what_a_stream_has_beside_its_lenses_is_in_the_ledger() {
     let runs = convert("stride-runs.quipu", "drmemtrace");
     assert!(ledger(&runs, "dropped").contains(&counted("readings of the clock", 3001)));
     assert_eq!(ledger(&runs, "changed"), [counted("accesses of unknown size, written as of 1 byte", 2001)]);
-    // Nor are they lost in tables.
+    // Tables do not lose them either.
     let out = folder.path().join("tables.parquet");
     let trace = quipu_testkit::fixtures("stream").join("agg-rows.quipu");
     let (answer, code) = json(&["convert", "--json", trace.to_str().unwrap(), "-o", out.to_str().unwrap()]);

@@ -1,4 +1,4 @@
-//! `quipu as drmemtrace` prints the numbers that DynamoRIO's tools printed for every fixture: those of
+//! `quipu as drmemtrace` prints the numbers that DynamoRIO's tools printed for every fixture, as stored in
 //! `traces/drmemtrace/facts.json`.
 
 use serde_json::{Map, Value};
@@ -15,7 +15,7 @@ fn printed(name: &str, tool: &str) -> String {
     text
 }
 
-/// What a tool prints, and the exit code.
+/// Output and exit code of a tool.
 fn ended(name: &str, tool: &str) -> (String, Option<i32>) {
     let output = Command::new(env!("CARGO_BIN_EXE_quipu"))
         .current_dir(traces())
@@ -32,7 +32,7 @@ fn for_each_fixture(check: impl Fn(&str, &Value)) {
     facts.iter().for_each(|(name, facts)| check(name, facts));
 }
 
-/// The value of the line `name: value` of the first block.
+/// The value of the line `name: value` in the first block.
 fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let block = text.split("\n=====").next().unwrap_or("");
     block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
@@ -64,7 +64,7 @@ fn system_calls_and_their_failures() {
     });
 }
 
-/// Each cache or TLB that has numbers, with them.
+/// Caches or TLBs with numbers, as objects.
 fn units(text: &str) -> Vec<Map<String, Value>> {
     let mut units: Vec<Map<String, Value>> = Vec::new();
     for line in text.lines() {
@@ -99,9 +99,9 @@ fn what_the_checker_passes_and_where_it_stops() {
     const PASSED: &str = "Trace invariant checks passed";
     for_each_fixture(|name, facts| {
         let expected = match name {
-            // DynamoRIO was built for x86 and refuses the trace.
+            // DynamoRIO was built for x86 and rejects the trace.
             "aarch64" => PASSED,
-            // DynamoRIO misses the stores of a trace that says that it has none.
+            // DynamoRIO complains about missing stores although the trace declares that it has none.
             "tiny.instronly" => PASSED,
             _ => facts["invariant_checker"].as_str().unwrap(),
         };

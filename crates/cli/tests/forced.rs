@@ -1,6 +1,6 @@
-//! `--format NAME`: a trace is read as a format, whatever it looks like.
+//! `--format NAME`: a trace is read in this format, regardless of its content.
 
-// A test that cannot set its scene has failed.
+// A test whose setup fails has failed.
 use quipu_testkit::fixtures;
 use serde_json::Value;
 use std::path::Path;
@@ -27,7 +27,7 @@ fn quipu(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_quipu")).args(args).output().unwrap()
 }
 
-/// Every command below `command` that has none below itself, by its words.
+/// All commands below `command` that have no subcommands.
 fn leaves(command: &clap::Command, words: &str, found: &mut Vec<(String, clap::Command)>) {
     let below: Vec<_> = command.get_subcommands().filter(|sub| sub.get_name() != "help").collect();
     if below.is_empty() {
@@ -66,7 +66,7 @@ fn a_forced_format_is_the_one_that_is_read() {
     let trace = trace.to_str().unwrap();
     for format in quipu::FORMATS.iter().map(|format| format.info().name) {
         let info = quipu(&["info", "--quick", "--json", "--format", format, trace]);
-        // Frames can be searched for everywhere, and there is none; nothing of a buffer can be read without descriptions.
+        // Frames are searched for everywhere, without success; a buffer cannot be read without descriptions.
         let refused = [
             ("stream", "no frame of a stream"),
             ("dtrace", "no whole descriptions stand in it"),
@@ -93,7 +93,7 @@ fn a_file_that_no_format_recognises_is_read_as_the_forced_one() {
         let path = path.to_str().unwrap();
         quipu(&[args, &[path]].concat())
     };
-    // The header and the entries after it are overwritten, so nothing says what the file is.
+    // The header and some entries are overwritten, so the format is not recognisable.
     let mut bytes = std::fs::read(fixtures("drmemtrace/small/drmemtrace.small.x64.trace")).unwrap();
     bytes[..60].fill(0xee);
     std::fs::write(&path, &bytes).unwrap();
@@ -105,7 +105,7 @@ fn a_file_that_no_format_recognises_is_read_as_the_forced_one() {
     assert!(!String::from_utf8_lossy(&forced.stdout).contains("version 0"), "{forced:?}");
     let counts = read(&["analyze", "counts", "--json", "--format", "drmemtrace"], &path);
     assert_eq!(counts.status.code(), Some(1), "{counts:?}");
-    // A stream of calls without its front.
+    // A stream of calls without its beginning.
     let mut bytes = std::fs::read(fixtures("apitrace/kinds.trace")).unwrap();
     bytes[..2].fill(0xee);
     std::fs::write(&path, &bytes).unwrap();

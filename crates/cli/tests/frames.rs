@@ -1,5 +1,5 @@
-//! Damage of frames of streams: whatever a stream holds, whichever frame is damaged and however, every verb ends alike, names the
-//! same place, and says the same of what is lost.
+//! Damage to frames of streams: for any contents, frame and kind of damage, all verbs exit alike, report the same place, and
+//! report the same loss.
 
 use crate::damage::samples::{self, Sample};
 use quipu_testkit::fixtures;
@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What streams hold: files of every format that they carry, rows, aggregations, cells, buffers of DTrace.
+/// Contents of streams: files of every format that they carry, rows, aggregations, cells, buffers of DTrace.
 const SAMPLES: &[&str] = &[
     "drmemtrace.carried",
     "drmemtrace.frames",
@@ -25,7 +25,7 @@ const SAMPLES: &[&str] = &[
     "stream",
 ];
 
-/// Verbs; `@` is the stream, `%` what is written. Those that cannot do it with the whole stream are left out.
+/// Verbs; `@` is the stream, `%` the output. Verbs that fail on the undamaged stream are skipped.
 const VERBS: &[&[&str]] = &[
     &["check", "@"],
     &["info", "@"],
@@ -45,10 +45,10 @@ const VERBS: &[&[&str]] = &[
     &["diff", "@", "@"],
 ];
 
-/// Verbs whose answer is no object.
+/// Verbs whose output is not an object.
 const PRINTERS: &[&str] = &["view", "diff"];
 
-/// A frame: where it begins, its kind, where its payload begins, how long that is, where the next one begins.
+/// A frame: its position, kind, the position and length of its payload, and the position of the next frame.
 #[derive(Clone, Copy)]
 struct Frame {
     at: usize,
@@ -58,10 +58,10 @@ struct Frame {
     end: usize,
 }
 
-/// The names of kinds of frames that are damaged.
+/// Names of the frame kinds to damage.
 const KINDS: &[(u8, &str)] = &[(1, "META"), (2, "DATA"), (4, "INDEX"), (5, "END"), (6, "AGG"), (8, "BLOB")];
 
-/// The frames of a stream, by their headers, as the page of the format has them.
+/// The frames of a stream, located by their headers as documented for the format.
 fn frames(bytes: &[u8]) -> Vec<Frame> {
     let (mut at, mut found) = (0, Vec::new());
     while let Some(header) = bytes.get(at..at + 96) {
@@ -78,20 +78,20 @@ fn frames(bytes: &[u8]) -> Vec<Frame> {
 struct Harm {
     name: String,
     bytes: Vec<u8>,
-    /// How every verb has to end, where the page of the format says it.
+    /// The expected exit code of all verbs, where the format's documentation defines it.
     code: Option<i32>,
-    /// What every verb has to say.
+    /// Text that every verb has to print.
     said: &'static str,
 }
 
-/// Every kind of damage of a frame of each kind, and streams that are cut.
+/// Every kind of damage to a frame of each kind, and truncated streams.
 fn harms(bytes: &[u8]) -> Vec<Harm> {
     let all = frames(bytes);
     let mut harms = Vec::new();
     let mut harm = |name: String, bytes: Vec<u8>, code, said| harms.push(Harm { name, bytes, code, said });
     for (kind, name) in KINDS {
         let own: Vec<Frame> = all.iter().copied().filter(|frame| frame.kind == *kind).collect();
-        // Of several the second: the first has the header of what is carried.
+        // The second one, if there are several: the first contains the header of the carried trace.
         let Some(frame) = own.get(1.min(own.len().saturating_sub(1))) else { continue };
         let is_data = matches!(*name, "DATA" | "AGG");
         let code = if is_data { Some(1) } else { None };
@@ -125,13 +125,13 @@ fn harms(bytes: &[u8]) -> Vec<Harm> {
     harms
 }
 
-/// How a verb ended, and what it said of damage.
+/// Exit code of a verb, and what it reported about damage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Told {
     code: i32,
-    /// The first place of an error.
+    /// Place of the first error.
     place: Option<u64>,
-    /// What is lost, in words.
+    /// The reported loss.
     lost: String,
 }
 
@@ -153,7 +153,7 @@ fn run(call: &[&str], stream: &Path, folder: &Path, flags: &[&str]) -> (i32, Str
     (done.status.code().unwrap(), text(done.stdout), text(done.stderr))
 }
 
-/// What the lines of a verb say.
+/// Parses the lines of a verb.
 fn told(code: i32, text: &str) -> Told {
     let errors = || text.lines().filter_map(|line| line.strip_prefix("error: "));
     let offset = |line: &str| {
@@ -169,7 +169,7 @@ fn told(code: i32, text: &str) -> Told {
     Told { code, place: of_file.filter_map(offset).min(), lost: lost.to_owned() }
 }
 
-/// The same of an answer for programs.
+/// The same for JSON output.
 fn told_by(code: i32, answer: &Value) -> Told {
     let findings = answer["findings"].as_array().into_iter().flatten();
     let errors = findings.filter(|finding| finding["severity"] == "error").chain([&answer["error"]]);
@@ -181,7 +181,7 @@ fn told_by(code: i32, answer: &Value) -> Told {
     Told { code, place, lost }
 }
 
-/// Damages a stream in all ways; gives what verbs say differently.
+/// Applies all kinds of damage to a stream; returns the differences between verbs.
 fn walk(name: &str, stream: &Path, n_walked: &AtomicUsize) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let whole = fs::read(stream).unwrap();
@@ -217,7 +217,7 @@ fn walk(name: &str, stream: &Path, n_walked: &AtomicUsize) -> Vec<String> {
             if call.contains(&"-") && code == 1 && !is_doubted && !text.contains("there is no answer") {
                 complain(format!("does not say from which record on a pipe is doubtful: {text}"));
             }
-            // Of a recording without its descriptions nothing can be decoded, and who lists its events does not read its page.
+            // Without descriptions, a recording cannot be decoded; verbs that list its events do not read its page.
             if name == "recording" && harm.name.starts_with("META") {
                 continue;
             }
@@ -274,7 +274,7 @@ fn every_verb_says_the_same_of_a_damaged_frame() {
     assert!(n_walked > 1000, "{n_walked}");
 }
 
-/// A stream with a frame after the first half of its frames with data that must be understood and is of no known kind.
+/// A stream with a critical frame of an unknown kind inserted after the first half of its data frames.
 fn with_critical(bytes: &[u8]) -> Vec<u8> {
     let all = frames(bytes);
     let data: Vec<&Frame> = all.iter().filter(|frame| matches!(frame.kind, 2 | 6)).collect();
@@ -282,7 +282,7 @@ fn with_critical(bytes: &[u8]) -> Vec<u8> {
     [&bytes[..last.end], &critical(&bytes[last.at..]), &bytes[last.end..]].concat()
 }
 
-/// A frame that must be understood and is of no known kind, of the producer of another frame.
+/// A critical frame of an unknown kind, with the producer of another frame.
 pub(crate) fn critical(other: &[u8]) -> Vec<u8> {
     use quipu_stream::frame::{Header, encoding, flag, write_frame};
     let producer = Header::read(other).unwrap().producer;
@@ -299,10 +299,10 @@ pub(crate) fn critical(other: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Lines that printers end with at most.
+/// Most lines that printers print at the end.
 const ENDING_LINES: usize = 4;
 
-/// Puts a frame into a stream that only a newer program understands; gives what verbs do wrong.
+/// Inserts a frame into a stream that only a newer program understands; returns what verbs do wrong.
 fn stops(name: &str, stream: &Path) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let able: Vec<&&[&str]> =
@@ -350,10 +350,10 @@ fn stops(name: &str, stream: &Path) -> Vec<String> {
             "view" => {
                 let (_, all, _) = run(call, stream, folder.path(), &["-q"]);
                 let n_said = out.lines().count();
-                // Some end with a sum.
+                // Some verbs end with a sum.
                 let n_all = all.lines().count();
                 let own = out.lines().take(n_said.saturating_sub(ENDING_LINES).max(1));
-                // What instructions are stands in a file that is attached after them.
+                // The instructions are in a file that is attached after them.
                 let has_instrs = name == "drmemtrace-raw.carried";
                 let is_begin = has_instrs || all.lines().zip(own).all(|(one, other)| one == other);
                 if !is_begin || n_said < 2 || n_said > n_all {
@@ -382,7 +382,7 @@ fn what_precedes_a_frame_that_must_be_understood_is_delivered_by_every_verb() {
     for Sample { name, trace, .. } in made {
         wrong.extend(stops(name, &named(trace)));
     }
-    // Records are printed as they come, and no more can come.
+    // Records are printed as they arrive, and no more can follow.
     let stream = folder.path().join("minimal.quipu");
     let whole = fs::read(fixtures("stream").join("minimal.quipu")).unwrap();
     fs::write(&stream, with_critical(&whole)).unwrap();
@@ -394,7 +394,7 @@ fn what_precedes_a_frame_that_must_be_understood_is_delivered_by_every_verb() {
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Where frames are that a recorder fills in place, the checksum of the payload says nothing.
+/// For frames that a recorder fills in place, the checksum of the payload is meaningless.
 #[test]
 fn an_open_frame_that_must_be_understood_ends_every_verb_and_its_copy_says_so() {
     use quipu_stream::frame::{Header, flag};
@@ -440,7 +440,7 @@ fn an_index_hides_no_frame_that_must_be_understood() {
         let at = all.iter().find(|frame| frame.kind == 2).unwrap().end;
         let hidden = critical(&whole);
         let index = all.iter().find(|frame| frame.kind == 4).unwrap();
-        // The index names all frames but the new one, whose bytes its distances pass over.
+        // The index lists all frames except the new one, whose bytes its distances skip.
         let mut header = Header::read(&whole[index.at..]).unwrap();
         let mut payload = whole[index.payload..index.payload + index.len].to_vec();
         for entry in payload[16..].chunks_exact_mut(56) {
@@ -454,7 +454,7 @@ fn an_index_hides_no_frame_that_must_be_understood() {
         assert_eq!(forged.len(), index.end - index.at);
         let passed_over =
             [&whole[..at], &hidden, &whole[at..index.at], &forged, &whole[index.end..]].concat();
-        // Or it says that a frame is what it was before it was changed.
+        // Or the index lists a frame with the kind that it had before.
         let last = all.iter().rfind(|frame| frame.kind == 2).unwrap().at;
         let header = Header::read(&whole[last..]).unwrap();
         let mut called_another = whole.clone();
@@ -469,7 +469,7 @@ fn an_index_hides_no_frame_that_must_be_understood() {
             {
                 let (code, _, errors) = run(call, &stopped, folder.path(), &[]);
                 let is_told = errors.contains("only a newer program understands");
-                // Who reads no frame has the index's word.
+                // Verbs that read no frames trust the index.
                 let reads = way == "passed over" || call[0] != "info";
                 assert!(!reads || code == 2 && is_told, "{name} {way} {call:?}: {code} {errors}");
             }
@@ -500,7 +500,7 @@ fn a_first_frame_that_must_be_understood_ends_every_verb_alike() {
     let stopped = folder.path().join("stopped.quipu");
     let mut wrong = Vec::new();
     for Sample { name, trace, .. } in made {
-        // Nothing of the trace stands before it.
+        // Nothing of the trace precedes it.
         let whole = fs::read(named(trace)).unwrap();
         let first = frames(&whole).into_iter().find(|frame| matches!(frame.kind, 2 | 6)).unwrap().at;
         fs::write(&stopped, [&whole[..first], &critical(&whole[first..])].concat()).unwrap();
@@ -523,7 +523,7 @@ const COPIERS: &[&[&str]] = &[
     &["split", "@", "-o", "%"],
 ];
 
-/// Copies a stream that is damaged in all ways, and the copy again; gives what is said differently of what is lost.
+/// Copies a stream with all kinds of damage, and the copy again; returns differences between the reported losses.
 fn copies(name: &str, stream: &Path, copiers: &[&[&str]], n_copied: &AtomicUsize) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let whole = fs::read(stream).unwrap();
@@ -548,7 +548,7 @@ fn copies(name: &str, stream: &Path, copiers: &[&[&str]], n_copied: &AtomicUsize
                 copy.set_extension("");
             }
             if !copy.exists() {
-                // Nothing is left that could be copied.
+                // Nothing is left to copy.
                 if code != 1 || !errors.contains("there is no answer") {
                     complain(format!("no copy ({code}): {errors}"));
                 }
@@ -559,7 +559,7 @@ fn copies(name: &str, stream: &Path, copiers: &[&[&str]], n_copied: &AtomicUsize
             let _ = fs::remove_file(&again);
             fs::rename(&copy, &again).unwrap();
             let (own, said) = checked(&again);
-            // An index may say how much it was, which is then said by the copy.
+            // An index may state the size of the loss, which the copy then reports.
             let is_known = own.code == 1 && wanted.lost.contains("unknown") && own.lost.contains(" record");
             if own != wanted && !is_known
                 || text.contains("/no-end-frame]") && !said.contains("/no-end-frame]")
@@ -619,14 +619,14 @@ fn a_stream_says_what_the_file_that_was_put_into_it_had_lost() {
                 let told = told(code, &errors).lost;
                 assert_eq!(told, "an unknown number of records is lost", "{read:?}: {errors}");
             }
-            // It cannot be written back as if it were whole.
+            // It cannot be converted back as if it were undamaged.
             let (code, _, errors) = run(&["convert", "@", "-o", "%"], &stream, folder.path(), &[]);
             assert!(code == 1 && !folder.path().join("out").exists(), "{errors}");
         }
     }
 }
 
-/// The same file under another name, by which its format is recognised.
+/// The same file under a name by which its format is recognised.
 fn named(stream: PathBuf) -> PathBuf {
     let name = stream.with_extension("quipu");
     if name != stream {

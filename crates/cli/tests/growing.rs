@@ -1,4 +1,4 @@
-//! Traces that come while they are read: through a socket, or in a file that grows.
+//! Traces that arrive while they are read: through a socket, or in a growing file.
 
 use crate::frames::critical;
 use quipu::model::transform::{OneShard, Silent, TransformJob};
@@ -44,7 +44,7 @@ fn a_trace_may_come_through_a_socket() {
             let bytes = bytes.clone();
             let writer = std::thread::spawn(move || {
                 let (mut stream, _) = listener.accept().unwrap();
-                // A reader that has seen enough hangs up.
+                // A reader that needs no more hangs up.
                 let _ = stream.write_all(&bytes);
             });
             let out = folder.path().join(format!("{nth}.out"));
@@ -58,12 +58,12 @@ fn a_trace_may_come_through_a_socket() {
     }
 }
 
-/// Where frames begin.
+/// Positions of frames.
 fn frames(stream: &[u8]) -> Vec<usize> {
     (0..stream.len()).filter(|at| stream[*at..].starts_with(b"\xF5QPU1\r\n\x1A")).collect()
 }
 
-/// A program that prints what stands in a file while it is written, and its lines so far.
+/// A process that prints a growing file, and a function that returns its next line.
 fn following(file: &Path) -> (Child, impl FnMut() -> String + use<>) {
     let mut child = command(&["view", "--follow", path(file)])
         .stdout(Stdio::piped())
@@ -85,14 +85,14 @@ fn records_are_printed_as_they_are_written() {
     let mut file = File::create(&grown).unwrap();
     let (mut child, mut next) = following(&grown);
     let (mut at, mut lines) = (0, Vec::new());
-    // Half a frame, and the rest of it with half of the next.
+    // Half a frame, then the rest of it with half of the next.
     for start in frames(&whole) {
         let middle = start + 60;
         file.write_all(&whole[at..middle]).unwrap();
         at = middle;
         std::thread::sleep(Duration::from_millis(30));
     }
-    // All but the end of the last frame, which is an end.
+    // All but the end of the last frame, which is an END.
     file.write_all(&whole[at..whole.len() - 20]).unwrap();
     while lines.len() < wanted_lines.len() {
         lines.push(next());
@@ -105,8 +105,8 @@ fn records_are_printed_as_they_are_written() {
     assert_eq!(lines, wanted_lines);
 }
 
-/// Another producer may come first among the shards: what was printed of the others is not printed again, and nothing is
-/// left out.
+/// Another producer may come first among the shards; records already printed of the others must neither be repeated nor
+/// skipped.
 #[test]
 fn a_producer_that_joins_shifts_no_other() {
     use quipu_stream::frame::Header;
@@ -114,7 +114,7 @@ fn a_producer_that_joins_shifts_no_other() {
     let whole = fs::read(fixtures("stream").join("minimal.quipu")).unwrap();
     let starts = frames(&whole);
     let end = *starts.last().unwrap();
-    // The same stream of another producer, whose frames come first when the file is rewritten, with fewer records.
+    // The same stream of another producer with fewer records, whose frames come first when the file is rewritten.
     let mut other = whole.clone();
     for at in &starts {
         let header = Header::read(&other[*at..]).unwrap();
@@ -139,7 +139,7 @@ fn a_producer_that_joins_shifts_no_other() {
     let said = said.join().unwrap();
     child.wait().unwrap();
     let all = quipu(&["view", path(&grown)]).1;
-    // Times of two producers are said in another unit than those of one.
+    // Times of two producers are printed in another unit than those of one.
     let n_printed = text.lock().unwrap().lines().count();
     assert_eq!(n_printed, all.lines().count(), "{said}");
 }
@@ -186,7 +186,7 @@ fn in_small_frames(name: &str, folder: &Path, frame_bytes: usize) -> PathBuf {
     output
 }
 
-/// The same, with all that it prints and says.
+/// The same, with all of its output and messages.
 fn followed(file: &Path) -> (Child, Arc<Mutex<String>>, JoinHandle<String>) {
     let mut child = command(&["view", "--follow", path(file)])
         .stdout(Stdio::piped())
@@ -214,7 +214,7 @@ fn followed(file: &Path) -> (Child, Arc<Mutex<String>>, JoinHandle<String>) {
 #[test]
 fn what_a_stream_carries_is_printed_as_it_arrives() {
     let folder = tempfile::tempdir().unwrap();
-    // Frames end anywhere: within records, and within lines where these are longer.
+    // Frames end anywhere: within records, and within long lines.
     for (name, frame_bytes) in [
         ("drmemtrace/tiny.chunk1000", 5000),
         ("drmemtrace/tiny.gz", 5003),
@@ -238,7 +238,7 @@ fn what_a_stream_carries_is_printed_as_it_arrives() {
         let (mut child, text, said) = followed(&grown);
         let (mut at, mut n_early) = (0, 0);
         for (nth, start) in starts.iter().enumerate() {
-            // Half a frame, and the rest of it with half of the next.
+            // Half a frame, then the rest of it with half of the next.
             let middle = start + 60;
             file.write_all(&bytes[at..middle]).unwrap();
             at = middle;
@@ -246,7 +246,7 @@ fn what_a_stream_carries_is_printed_as_it_arrives() {
                 std::thread::sleep(Duration::from_millis(250));
             }
             if nth == starts.len() * 2 / 3 {
-                // Some of the records before are there, whatever comes.
+                // Some of the earlier records have to be printed in any case.
                 let so_far = folder.path().join("so-far.quipu");
                 fs::write(&so_far, &bytes[..starts[nth / 2]]).unwrap();
                 n_early = quipu(&["view", path(&so_far)]).1.lines().count() / 2;
@@ -258,7 +258,7 @@ fn what_a_stream_carries_is_printed_as_it_arrives() {
             }
         }
         assert!(n_early > 0 || name.contains("incomplete"), "{name}");
-        // All but the end of the last frame, which is an end.
+        // All but the end of the last frame, which is an END.
         file.write_all(&bytes[at..bytes.len() - 20]).unwrap();
         assert_eq!(child.try_wait().unwrap(), None, "{name}: it waits for the end");
         file.write_all(&bytes[bytes.len() - 20..]).unwrap();
@@ -266,7 +266,7 @@ fn what_a_stream_carries_is_printed_as_it_arrives() {
         assert_eq!(child.wait().unwrap().code(), code, "{name}: {now}");
         let text = std::mem::take(&mut *text.lock().unwrap());
         if name == "drmemtrace/thr" {
-            // Threads are not put in order by their clocks, so there are fewer lines between them.
+            // Threads are not ordered by their clocks, so there are fewer separator lines.
             let sorted = |text: &str| {
                 let lines = text.lines().filter(|line| !line.starts_with("---"));
                 let mut lines: Vec<String> =
@@ -276,7 +276,7 @@ fn what_a_stream_carries_is_printed_as_it_arrives() {
             };
             assert!(sorted(&text) == sorted(&whole_text), "{name}");
         } else if name.starts_with("drmemtrace-raw") {
-            // The names of modules stand in a file that comes after the words.
+            // The names of modules are in a file that arrives after the words.
             let bare = |line: &str| match (line.find(" at module "), line.find("+0x")) {
                 (Some(module), Some(place)) => line[..module].to_owned() + &line[place..],
                 _ => line.to_owned(),
@@ -297,7 +297,7 @@ fn following_ends_where_nothing_of_what_has_ended_can_be_read() {
     let damaged = folder.path().join("damaged.quipu");
     for name in ["cacheray/shapes.trace", "lackey/mixed.lackey"] {
         let whole = fs::read(in_small_frames(name, folder.path(), 1 << 20)).unwrap();
-        // The second byte after the version is the kind of a frame; rows and bodies have this one.
+        // The second byte after the version is the kind of a frame; rows and bodies have kind 2.
         let body = *frames(&whole).iter().find(|at| whole[**at + 9] == 2).unwrap();
         let mut flipped = whole.clone();
         flipped[body + 100] ^= 0x41;
@@ -318,7 +318,7 @@ fn following_ends_where_nothing_of_what_has_ended_can_be_read() {
             assert_eq!(child.wait().unwrap().code(), Some(code), "{name}: {said}");
             assert!(said.contains("nothing of the file can be read"), "{name}: {said}");
         }
-        // What has not ended may still come again.
+        // A stream without an end may still grow.
         fs::write(&damaged, &flipped[..*frames(&flipped).last().unwrap()]).unwrap();
         let (mut child, _, _) = followed(&damaged);
         std::thread::sleep(Duration::from_millis(500));

@@ -1,6 +1,6 @@
-//! `analyze layout` on made traces whose misses are known, and on real ones.
+//! `analyze layout` on artificial traces with known misses, and on real ones.
 
-// A test that cannot set its scene has failed.
+// A test whose setup fails has failed.
 use quipu::cacheray::decode::encode;
 use quipu::cacheray::record::{ADD, Access, Add, Dialect, READ, REMOVE, Record, Remove};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 const START: u64 = 0x5555_0000_0000;
-/// One core, and nothing fetched that was not asked for.
+/// One core, without prefetches.
 const PLAIN: [&str; 4] = ["-O", "prefetcher=none", "-O", "cores=1"];
 
 fn quipu(folder: &Path, args: &[&str]) -> Output {
@@ -23,14 +23,14 @@ fn layout(folder: &Path, args: &[&str]) -> Value {
     answer["results"]["layout"].clone()
 }
 
-/// Misses of each level, of each layout.
+/// Misses by layout, then by level.
 fn misses(result: &Value) -> Vec<Vec<u64>> {
     let numbers =
         |row: &Value| row["misses"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
     result["layouts"].as_array().unwrap().iter().map(numbers).collect()
 }
 
-/// Writes a trace of reads of some fields (offset and bytes) of each of `n` elements in turn, and the types.
+/// Writes a trace of reads of some fields (offset and size) in each of `n` elements in turn, and a file of types.
 fn made(folder: &Path, members: &[(&str, &str, u64, u64)], n: u64, reads: &[(u64, u8)]) {
     let size = members.iter().map(|(.., offset, bytes)| offset + bytes).max().unwrap();
     let mut bytes = Vec::new();
@@ -58,19 +58,19 @@ fn one_hot_member_of_an_array_misses_an_eighth_as_an_array_of_its_own() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     made(folder, &[("key", "long", 0, 8), ("rest", "char[]", 8, 56)], 1024, &[(0, 8)]);
-    // A line each before; eight keys to a line after.
+    // One line per key before; eight keys per line after.
     let soa = layout(folder, &[&["--soa"], &MADE[..]].concat());
     assert_eq!(misses(&soa), [[1024, 1024], [128, 128]]);
     assert_eq!((&soa["accesses"], &soa["regions"]), (&1024.into(), &1.into()));
     assert_eq!(soa["layouts"][1]["members"][0]["misses"], serde_json::json!([128, 128]));
     assert!(soa["declaration"].as_str().unwrap().contains("long *key;"), "{soa}");
-    // The same apart from its cold rest.
+    // The same with the cold member split off.
     for split in ["hot", "key", "cold=rest"] {
         let split = layout(folder, &[&["--split", split], &MADE[..]].concat());
         assert_eq!(misses(&split)[1], [128, 128]);
         assert_eq!((&split["layouts"][1]["moved"], &split["layouts"][1]["divided"]), (&0.into(), &0.into()));
     }
-    // Lines of their own twice as long, at other addresses.
+    // Elements of twice the size with lines of their own, at other addresses.
     let padded = layout(folder, &[&["--pad", "rest=64", "--align", "64"], &MADE[..]].concat());
     assert_eq!(misses(&padded)[1], [1024, 1024]);
     assert_eq!((&padded["layouts"][1]["size"], &padded["layouts"][1]["moved"]), (&128.into(), &1.into()));
@@ -95,11 +95,11 @@ fn two_hot_members_in_one_line_miss_half_as_often() {
         declaration,
         "struct T {\n    long a; /* 0 */\n    long b; /* 8 */\n    char x[56]; /* 16 */\n    char y[56]; /* 72 */\n};\n"
     );
-    // The same as a file as Cacheray has it.
+    // The same with a remap file of Cacheray.
     std::fs::write(folder.join("made.remap"), "struct T=a,0;b,8;x,16;y,72\n").unwrap();
     let remapped = layout(folder, &[&["--remap", "made.remap"], &MADE[..]].concat());
     assert_eq!(misses(&remapped), misses(&ordered));
-    // It is found without being asked for, and what is better still: 512 elements of 16 hot bytes, four to a line.
+    // Without options, it finds this layout and a better one: 512 elements of 16 hot bytes, four per line.
     let proposed = layout(folder, &MADE);
     let whats: Vec<&str> =
         proposed["layouts"].as_array().unwrap().iter().map(|row| row["what"].as_str().unwrap()).collect();
@@ -114,7 +114,7 @@ fn two_hot_members_in_one_line_miss_half_as_often() {
 fn arrays_within_a_structure_become_one_of_structures() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    // Every eighth element of both arrays: a line each, then one of both.
+    // Every eighth element of both arrays: a line each, then one line for both.
     let reads: Vec<(u64, u8)> = (0..1024).step_by(8).flat_map(|i| [(8 * i, 8), (8192 + 8 * i, 8)]).collect();
     made(folder, &[("keys", "long[]", 0, 8192), ("sizes", "long[]", 8192, 8192)], 1, &reads);
     let aos = layout(folder, &[&["--aos"], &MADE[..]].concat());
@@ -165,7 +165,7 @@ fn variables_of_a_program_are_moved_as_well() {
     }
     let program = quipu::symbols::dwarf::DebugInfo::open(&folder.join("nodes")).unwrap();
     let nodes = program.objects().globals.iter().find(|global| global.name == "nodes").unwrap().address;
-    // The key of each of the 256 nodes, which have 64 bytes; the trace says nothing of regions.
+    // The key of each of the 256 nodes, which have 64 bytes; the trace has no regions.
     let lines: String = (0..256).map(|i| format!("r {:x} 8\n", nodes + 64 * i)).collect();
     std::fs::write(folder.join("nodes.xdin"), lines).unwrap();
     let soa = layout(folder, &["--type", "struct node", "--binary", "nodes", "--soa", "nodes.xdin"]);
@@ -174,7 +174,7 @@ fn variables_of_a_program_are_moved_as_well() {
     assert_eq!(misses(&soa), [[before, before], [after, after]]);
     let declaration = soa["declaration"].as_str().unwrap();
     assert!(declaration.contains("    uint64_t *key;\n    char (*name)[40];\n"), "{declaration}");
-    // Loaded elsewhere, nothing is found there.
+    // With a different base address, nothing is found there.
     let elsewhere = layout(
         folder,
         &["--type", "node", "--binary", "nodes", "--soa", "-O", "base=0x100000000", "nodes.xdin"],
@@ -208,10 +208,10 @@ fn mistakes_are_told_by_name() {
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(2) && text.contains(what), "{args:?}: {text}");
     }
-    // Other analyses have orders of threads only.
+    // Other analyses only have orders of threads.
     let output = quipu(folder, &["analyze", "histogram", "--order", "a,b", "made.trace"]);
     assert_eq!(output.status.code(), Some(2));
-    // What is in a pipe is gone after one read.
+    // A pipe can be read only once.
     let text =
         format!("{} analyze layout --type T --types made.json < made.trace", env!("CARGO_BIN_EXE_quipu"));
     let output =
@@ -228,7 +228,7 @@ fn the_original_s_better_order_is_found_in_its_worse_one() {
         &["--type", "OrderA", "--types", types, "--remap", "types/reorder.remap", "reorder-bad.trace"],
     );
     let rows = misses(&remapped);
-    // 258 and 130 lines, as the program whose source has the better order.
+    // 258 and 130 lines, as for the program whose source has the better order.
     assert_eq!(rows, [[258, 258], [130, 130]], "{remapped}");
     let proposed = layout(&traces, &["--type", "OrderA", "--types", types, "reorder-bad.trace"]);
     let best = usize::try_from(proposed["best"].as_u64().unwrap()).unwrap();

@@ -1,20 +1,20 @@
-//! What verbs do where the system grants little.
+//! Behaviour of verbs with little memory and few file descriptors.
 
-// A test that cannot set its scene has failed.
+// A test whose setup fails has failed.
 use crate::outputs::content;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-/// A run of the program under limits of a shell (`ulimit -n 64`).
+/// Runs the program under limits of the shell (`ulimit -n 64`).
 fn run_under(limits: &str, args: &[&str]) -> Output {
     let script = format!("ulimit {limits} && exec \"$0\" \"$@\"");
     Command::new("sh").args(["-c", &script, env!("CARGO_BIN_EXE_quipu")]).args(args).output().unwrap()
 }
 
-/// What reads many files or writes many: each command of the program, with command lines that have `IN`, `OUT` and `TOOLS` in
-/// them; none for a command that reads no trace with files of threads.
+/// Commands that read or write many files: each command of the program, with command lines that contain `IN`, `OUT` and
+/// `TOOLS`; none for a command that reads no trace with files of threads.
 const LINES: &[(&str, &[&str])] = &[
     ("report", &["report IN", "report --json IN", "report --no-machine IN --html OUT"]),
     ("view", &["view IN", "view --json --take 5000 IN", "view --csv --skip-instrs 300k IN"]),
@@ -34,7 +34,7 @@ const LINES: &[(&str, &[&str])] = &[
     ("split", &["split IN -o OUT"]),
     ("merge", &["merge IN -o OUT"]),
     ("edit", &[]),
-    // Of streams alone, and of no trace of this walk.
+    // Only for streams, or not for this trace.
     ("describe", &[]),
     ("diff", &[]),
     ("disassemble", &[]),
@@ -46,7 +46,7 @@ const LINES: &[(&str, &[&str])] = &[
     ("sim tlb", &["sim tlb IN"]),
     ("sim sweep", &["sim sweep --sizes 4K,8K IN"]),
     ("run", &["run --backend stgen --backend simplecount IN -o OUT"]),
-    // A build of its own has it.
+    // Only a special build has it.
     ("sql", &[]),
     ("info", &["info IN", "info --json IN"]),
     ("formats", &[]),
@@ -59,7 +59,7 @@ const LINES: &[(&str, &[&str])] = &[
     ("completions", &[]),
     ("as apitrace", &[]),
     ("as cacheray", &[]),
-    // Captures of DTrace are in few files.
+    // Captures of DTrace consist of few files.
     ("as dtrace", &[]),
     ("as prism", &[]),
     (
@@ -84,7 +84,7 @@ const LINES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The commands that have none below them.
+/// Commands without subcommands.
 fn leaves(command: &clap::Command, path: &str, all: &mut Vec<String>) {
     let below = command.get_subcommands().filter(|inner| inner.get_name() != "help");
     let before = all.len();
@@ -106,7 +106,7 @@ fn no_command_is_left_out_of_the_walk() {
     assert_eq!(found, known);
 }
 
-/// All analyses that a trace can be given to, as one argument.
+/// All analyses that a trace supports, as one argument.
 fn tools(trace: &str) -> Option<String> {
     let opened = quipu::open_path(Path::new(trace), &quipu::model::OpenOptions::default()).unwrap();
     let fits = |tool: &&dyn quipu::model::Tool| {
@@ -117,7 +117,7 @@ fn tools(trace: &str) -> Option<String> {
     (!names.is_empty()).then(|| names.join(","))
 }
 
-/// The most memory that a run of the program had, in bytes, as far as the kernel has told it shortly before the end.
+/// Peak memory of a run in bytes, as last reported by the kernel before its end.
 fn peak_of(args: &[&str]) -> u64 {
     let mut child =
         Command::new(env!("CARGO_BIN_EXE_quipu")).args(args).stdout(Stdio::null()).spawn().unwrap();
@@ -137,13 +137,13 @@ fn peak_of(args: &[&str]) -> u64 {
     peak
 }
 
-/// A folder of files of a thread each, far more than a process may open.
+/// A folder with one file per thread, far more than a process may open.
 fn many_files(folder: &Path) -> PathBuf {
     let n = std::env::var("QUIPU_MANY_FILES").ok().and_then(|n| n.parse().ok()).unwrap_or(100);
     some_files(folder, n)
 }
 
-/// A folder of `n` files of a thread each, all but four of them short.
+/// A folder of `n` files, one per thread, all but four of them short.
 fn few_and_small(folder: &Path, n: usize) -> PathBuf {
     let many = some_files(folder, n);
     let name = |nth: usize| format!("drmemtrace.thr.{:05}.{:04}.trace.zip", 10_000 + nth, nth % 10_000);
@@ -153,7 +153,7 @@ fn few_and_small(folder: &Path, n: usize) -> PathBuf {
     many
 }
 
-/// A folder of `n` files of a thread each.
+/// A folder of `n` files, one per thread.
 fn some_files(folder: &Path, n: usize) -> PathBuf {
     let from = quipu_testkit::fixtures("drmemtrace").join("thr");
     let mut files: Vec<_> = std::fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -168,7 +168,7 @@ fn some_files(folder: &Path, n: usize) -> PathBuf {
     many
 }
 
-/// What a run printed, its exit code, and what it wrote.
+/// Output, exit code, and written files of a run.
 #[derive(PartialEq)]
 struct Told {
     code: Option<i32>,
@@ -228,7 +228,7 @@ fn a_report_of_many_files_reads_all_of_them_under_few_descriptors() {
     assert!(few["machine_records"].is_u64());
 }
 
-/// What is filtered is staged beside the result, with no file open between two of its blocks.
+/// The filter's temporary files are next to the result, with no file open between two blocks.
 #[test]
 fn a_thousand_cores_are_written_under_few_descriptors() {
     let folder = tempfile::tempdir().unwrap();
@@ -270,7 +270,7 @@ fn each_further_file_that_is_read_takes_a_few_kilobytes() {
     }
 }
 
-/// A stream of `n` streams with records at these times: the clock of each is as many ticks after that of the one before.
+/// A stream of `n` streams with records at these times; each stream is one tick later than the one before.
 fn many_streams(path: &Path, n: u32, times: &[u64]) {
     use quipu_stream::write::{Options, Writer};
     #[derive(quipu_stream::record::Record)]
@@ -292,12 +292,12 @@ fn many_streams(path: &Path, n: u32, times: &[u64]) {
     writer.finish().unwrap();
 }
 
-/// Streams of threads or connections are many, and the records of most are over before those of others begin.
+/// There are many streams of threads or connections, and most of them end before others begin.
 #[test]
 fn a_stream_of_many_streams_takes_little_memory_for_each() {
     let folder = tempfile::tempdir().unwrap();
     const N: u32 = 20_000;
-    // One record after the other; then two of each stream, all of whose first come before all of whose second.
+    // One record after the other; then two per stream, with all first records before all second ones.
     for (times, bytes_each) in [(&[0][..], 2048), (&[0, 1 << 40], 8192)] {
         let [few, many] = [1000, N].map(|n| {
             let path = folder.path().join(format!("{n}.quipu"));

@@ -1,4 +1,4 @@
-//! What damage loses is counted: in archives, packed files and bare ones, by every verb the same, and nothing is invented.
+//! Losses by damage are counted: in archives, compressed and bare files, equally by every verb, and nothing is invented.
 
 use crate::damage::harm::{Harm, Repacked};
 use crate::damage::{self, VERBS};
@@ -11,7 +11,7 @@ mod writers;
 
 const TRACES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/drmemtrace");
 
-/// What a verb printed, its complaints, and its exit code.
+/// Standard output, messages and exit code of a verb.
 fn quipu(args: &[&str], trace: &Path) -> (String, String, i32) {
     let run = Command::new(env!("CARGO_BIN_EXE_quipu")).args(args).arg(trace).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -24,7 +24,7 @@ fn trace_of(folder: &str) -> Vec<u8> {
     std::fs::read(files.into_iter().find(is_trace).unwrap()).unwrap()
 }
 
-/// Where the packed data of each member of an archive lies.
+/// Positions of the compressed data of each member of an archive.
 fn members(packed: &[u8]) -> Vec<std::ops::Range<usize>> {
     let container = quipu::source::Source::from_bytes("archive", packed.to_vec()).container().unwrap();
     let members = container.members().iter().map(|member| {
@@ -36,7 +36,7 @@ fn members(packed: &[u8]) -> Vec<std::ops::Range<usize>> {
     members.collect()
 }
 
-/// The sum of instructions that `counts` has, and what it says is lost.
+/// The sum of instructions that `counts` prints, and the reported loss.
 fn counted(trace: &Path) -> (u64, Value) {
     let (out, said, code) = quipu(&["analyze", "counts", "--json"], trace);
     assert_eq!(code, 1, "{said}");
@@ -50,7 +50,7 @@ fn a_flipped_bit_in_a_chunk_loses_that_chunk_in_every_verb() {
     let packed = trace_of("tiny.chunk1000");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("flipped.zip");
-    // Of the first and the last chunk more is lost than ordinals tell.
+    // For the first and the last chunk, more is lost than ordinals show.
     for (chunk, data) in members(&packed).into_iter().enumerate().skip(1).take(4) {
         for part in 1..8 {
             let mut damaged = packed.clone();
@@ -145,11 +145,11 @@ fn view_stops_where_the_checksum_is_wrong() {
     let first = lines.next().unwrap();
     assert!(first.starts_with("error: 1,000 instructions (") && first.ends_with("; printing stopped there"));
     assert_eq!(lines.next(), Some(&*doubt), "{said}");
-    // The last record before the printer's last words.
+    // The last record before the printer's final lines.
     let of_records = out.lines().take_while(|line| *line != "View tool results:");
     let last = of_records.last().unwrap();
     assert_eq!(last.split_whitespace().next().unwrap().parse(), Ok(n_good), "{last}");
-    // Of a pipe, too, although what follows the place was printed.
+    // Also for a pipe, although the records after the place were printed.
     let mut cat = Command::new("cat").arg(&path).stdout(std::process::Stdio::piped()).spawn().unwrap();
     let mut view = Command::new(env!("CARGO_BIN_EXE_quipu"));
     let piped = view.args(["view", "-q", "-"]).stdin(cat.stdout.take().unwrap()).output().unwrap();
@@ -183,7 +183,7 @@ fn calls_after_one_that_is_left_twice_are_doubtful() {
     }
 }
 
-/// Lines are compared once both traces were read; calls are compared, and shown, on the way.
+/// Lines are compared once both traces have been read; calls are compared and shown while reading.
 #[test]
 fn a_comparison_that_damage_ends_says_what_came_of_it() {
     let traces = quipu_testkit::fixtures("apitrace");
@@ -215,7 +215,7 @@ fn a_comparison_says_what_each_trace_loses() {
     };
     std::fs::write(&old, damaged(bytes.len() / 3)).unwrap();
     std::fs::write(&new, damaged(bytes.len() * 2 / 3)).unwrap();
-    // The place stands in what a verb says of the trace alone.
+    // The place is as in a verb's report on the trace alone.
     let place = |path: &Path| {
         let (_, said, _) = quipu(&["report"], path);
         let lost = said.lines().next().unwrap().strip_prefix("error: ").unwrap();
@@ -244,7 +244,7 @@ fn a_comparison_says_what_each_trace_loses() {
         assert_eq!(reading["error"]["place"]["file"].as_str(), path.to_str(), "{reading:#}");
     }
     assert_eq!(readings.len(), 2);
-    // Of one that is whole, nothing is said.
+    // For an undamaged trace, nothing is reported.
     let (_, said, code) = quipu(&["diff", old.to_str().unwrap()], &from);
     let first = format!("error: old trace: {}; the rest was compared", losses[0]);
     assert_eq!((code, said.lines().next()), (1, Some(first.as_str())), "{said}");
@@ -278,7 +278,7 @@ fn a_comparison_ends_with_1_if_either_trace_is_cut_within_its_first_call() {
     assert_eq!(code, 0, "{said}");
     let whole = std::fs::read(&plain).unwrap();
     let cut = folder.path().join("cut.trace");
-    // The header of properties is longer in some traces than in others: cuts all along the first events.
+    // The header of properties differs in length between traces, so cuts are made all along the first events.
     let mut n_cut = 0;
     for at in (16..400).step_by(7) {
         std::fs::write(&cut, &whole[..at]).unwrap();
@@ -379,7 +379,7 @@ fn of_a_damaged_first_chunk_every_verb_counts_the_instructions() {
                 said.starts_with("error: 1,000 instructions (1,303 records) are lost"),
                 "{call:?}: {said}"
             );
-            // Later chunks have the thread and the version of the header.
+            // Later chunks use the thread and version from the header.
             assert!(!said.contains("drmemtrace/wrong-thread"), "{call:?}: {said}");
             assert!(!said.contains("drmemtrace/odd-entries"), "{call:?}: {said}");
         }
@@ -393,7 +393,7 @@ fn damage_that_opening_finds_is_followed_to_what_it_loses() {
     let packed = trace_of("tiny.chunk1000");
     let first = members(&packed)[0].clone();
     let mut flipped = packed.clone();
-    // No block of data begins like this.
+    // No deflate block begins like this.
     flipped[first.start..first.start + 64].fill(0xff);
     let cut = packed[..packed.len() * 2 / 3].to_vec();
     for (what, damaged) in [("no end record", cut), ("no header", flipped)] {
@@ -414,7 +414,7 @@ fn damage_that_opening_finds_is_followed_to_what_it_loses() {
         ] {
             assert_eq!(lost(call), read, "{what}: {call:?}");
         }
-        // Who wants headers only waits for nothing else.
+        // `info --quick` reads headers only, and reports no loss.
         let (_, said, code) = quipu(&["info", "--quick"], &path);
         assert_eq!((code, said.contains(" lost")), (1, false), "{what}: {said}");
     }
@@ -424,7 +424,7 @@ fn damage_that_opening_finds_is_followed_to_what_it_loses() {
 fn a_checksum_at_the_end_makes_all_doubtful_that_was_printed() {
     let folder = tempfile::tempdir().unwrap();
     let (path, out) = (folder.path().join("wrong.trace.lz4"), folder.path().join("out"));
-    // One frame with a checksum for all of it, in blocks that are stored as they are.
+    // One frame with a checksum for all of it, in uncompressed blocks.
     let mut records = trace_of("tiny.plain");
     let some = records[records.len() / 24 * 12..].to_vec();
     while records.len() < 9 << 20 {
@@ -443,7 +443,7 @@ fn a_checksum_at_the_end_makes_all_doubtful_that_was_printed() {
     let (_, said, code) = quipu(&["view", "--kind", "version"], &path);
     assert!(code == 1 && said.contains("unknown-type") && said.contains("xxHash-32"), "{said}");
     assert!(said.contains("from record 0 on, what was printed is doubtful"), "{said}");
-    // Nothing that it does not vouch for is a finding of its own in what writes nothing.
+    // A conversion that writes nothing reports no findings in records whose checksum is wrong.
     let (_, said, code) = quipu(&["convert", "-o", out.to_str().unwrap()], &path);
     assert!(code == 1 && !said.contains("unknown-type") && said.contains("xxHash-32"), "{said}");
 }
@@ -455,7 +455,7 @@ fn a_checksum_at_the_end_makes_lines_doubtful_that_precede_others_which_are_odd(
     let mut bytes = std::fs::read(fixtures("lackey").join("nodes.lackey.gz")).unwrap();
     bytes[3417] ^= 0x41;
     std::fs::write(&path, bytes).unwrap();
-    // Addresses that are none come long after the first row that is another, and the checksum comes last.
+    // Invalid addresses come long after the first wrong row, and the checksum comes last.
     let (_, said, code) = quipu(&["view"], &path);
     assert!(code == 1 && said.contains("[lackey/number]") && said.contains("CRC-32"), "{said}");
     assert!(said.contains("error: from record 0 on, what was printed is doubtful"), "{said}");
@@ -522,7 +522,7 @@ fn what_follows_a_clock_reading_of_all_ones_is_in_every_answer() {
     }
 }
 
-/// How many records stand before a chunk, as its first entry says.
+/// Number of records before a chunk, from its first entry.
 fn ordinal_of(packed: &[u8], chunk: usize) -> u64 {
     let mut archive = zip::ZipArchive::new(std::io::Cursor::new(packed)).unwrap();
     let mut entry = [0; 12];
@@ -530,7 +530,7 @@ fn ordinal_of(packed: &[u8], chunk: usize) -> u64 {
     u64::from_le_bytes(entry[4..].try_into().unwrap())
 }
 
-/// A chunk that lacks records is found out by its successor's ordinal, so its records are doubtful from the first on.
+/// A chunk that lacks records is detected by its successor's ordinal, so all of its records are doubtful.
 #[test]
 fn records_since_the_ordinals_last_agreed_are_doubtful() {
     let whole = trace_of("tiny.chunk1000");
@@ -544,7 +544,7 @@ fn records_since_the_ordinals_last_agreed_are_doubtful() {
         std::fs::write(&path, &damaged).unwrap();
         let (_, said, _) = quipu(&["view"], &path);
         assert!(said.contains(&format!("from record {n_good} on, what was printed is doubtful")), "{said}");
-        // Without chunks there are no footers of theirs; files that are written side by side may begin to doubt a little earlier.
+        // Without chunks there are no chunk footers; files that are written in parallel may begin to doubt slightly earlier.
         let n_bare = n_good - middle as u64;
         for (call, most, least) in [
             (&["convert"][..], n_good, n_good),
@@ -566,7 +566,7 @@ fn records_since_the_ordinals_last_agreed_are_doubtful() {
     }
 }
 
-/// `schedule-files` hands out entries uncounted, like `counts`.
+/// Like `counts`, `schedule-files` passes on entries uncounted.
 #[test]
 fn schedule_files_stop_where_the_other_verbs_do() {
     let folder = tempfile::tempdir().unwrap();
@@ -585,7 +585,7 @@ fn schedule_files_stop_where_the_other_verbs_do() {
     assert_eq!(errors(&["analyze", "schedule-files"]), expected);
 }
 
-/// DynamoRIO's tools count a copy of a file, too; but every verb says so.
+/// DynamoRIO's tools count a copy of a file, too; but every verb reports it.
 #[test]
 fn a_copy_of_a_thread_s_file_is_said_by_every_verb() {
     let folder = tempfile::tempdir().unwrap();
@@ -605,11 +605,11 @@ fn a_copy_of_a_thread_s_file_is_said_by_every_verb() {
             .map(|arg| damage::word(arg, folder.path().to_str().unwrap(), target.to_str().unwrap()));
         let output = Command::new(env!("CARGO_BIN_EXE_quipu")).args(args).output().unwrap();
         if output.status.code() == Some(2) {
-            // Not for such traces.
+            // The verb does not support such traces.
             continue;
         }
         let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-        // The schedule files do not know of the copy either, so some verbs end with 1.
+        // The schedule files do not contain the copy either, so some verbs exit with 1.
         let is_said =
             said.lines().any(|line| line.contains(&name) && line.contains("drmemtrace/repeated-file"));
         assert!(matches!(output.status.code(), Some(0 | 1)) && is_said, "{verb}: {said}");

@@ -1,4 +1,4 @@
-//! All tests of the crate from outside: one program, since linking takes longer than most tests.
+//! All external tests of the crate in one program, since linking takes longer than most tests.
 
 #![allow(clippy::unwrap_used, unreachable_pub)]
 

@@ -1,4 +1,4 @@
-//! Every verb and option that writes, with every kind of place that it may be given to write to.
+//! Every verb and option that writes, with every kind of output path.
 
 use clap::builder::ValueParser;
 use quipu_testkit::fixtures;
@@ -14,26 +14,26 @@ use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// One way to write: which verb, by which option, and a command line with `IN` and `OUT` in it.
+/// One way to write: a verb, its option, and a command line with `IN` and `OUT` in it.
 pub(crate) struct Row {
     verb: &'static str,
     option: &'static str,
     input: Input,
     pub(crate) line: &'static str,
-    /// Whether a folder is written.
+    /// Whether the output is a folder.
     folder: bool,
-    /// Whether files are replaced without `--force`, as those programs do whose command lines these are.
+    /// Whether files are replaced without `--force`, as in the programs whose command lines these are.
     replaces: bool,
 }
 
-/// What is read.
+/// The input of a command line.
 #[derive(Clone, Copy)]
 enum Input {
     File(&'static str, &'static str),
     Folder(&'static str, &'static str),
-    /// What `disassemble` wrote of a trace of apitrace.
+    /// Output of `disassemble` for a trace of apitrace.
     Text,
-    /// What an instrumented program left.
+    /// A recording of an instrumented program.
     Capture,
 }
 
@@ -86,7 +86,7 @@ pub(crate) const ROWS: &[Row] = &[
     other("outdir", THREADS, "as drmemtrace -tool record_filter -indir IN -outdir OUT"),
 ];
 
-/// Options that name files to be read.
+/// Options that name input files.
 const READ: &[&str] = &[
     "path",
     "more",
@@ -105,7 +105,7 @@ const READ: &[&str] = &[
     "certificate",
 ];
 
-/// Options that write and have tests of their own below, for their input is no file, or they write many.
+/// Options that write but have tests of their own below, because their input is not a file, or they write many files.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("record", "output"),
     ("view", "blobs"),
@@ -117,7 +117,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("send", "spool"),
 ];
 
-/// The command lines of other programs, which have no options that the tree knows.
+/// Command lines of other programs, whose options are unknown to our parser.
 const AS: &[&str] = &["as apitrace", "as cacheray", "as drmemtrace", "as dtrace", "as prism"];
 
 #[test]
@@ -152,7 +152,7 @@ fn no_option_that_names_a_file_is_forgotten() {
 }
 
 impl Row {
-    /// The command line with this output.
+    /// The words of the command line with this output.
     pub(crate) fn words(&self, out: &str) -> String {
         let words = self.line.split(' ').map(|word| match word {
             "IN" => "in",
@@ -192,7 +192,7 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    /// Runs the row's command line with this output; returns the exit code and the complaints.
+    /// Runs the row's command line with this output; returns the exit code and the messages.
     pub(crate) fn write(&self, out: &str, force: bool) -> (i32, String) {
         let line = self.row.words(out);
         let answer = run(self.folder.path(), &line, force && !self.row.replaces);
@@ -228,7 +228,7 @@ fn run(folder: &Path, line: &str, force: bool) -> (i32, String) {
     run_with(folder, &format!("{line}{}", if force { " --force" } else { "" }), &[])
 }
 
-/// Runs a command line with further variables of the environment.
+/// Runs a command line with additional environment variables.
 pub(crate) fn run_with(folder: &Path, line: &str, variables: &[(&str, OsString)]) -> (i32, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
     command.current_dir(folder).args(line.split(' '));
@@ -237,7 +237,7 @@ pub(crate) fn run_with(folder: &Path, line: &str, variables: &[(&str, OsString)]
     (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// The bytes of a file, or those of all files of a folder.
+/// The bytes of a file, or of all files in a folder.
 pub(crate) fn content(path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     if !path.is_dir() {
         return vec![(PathBuf::new(), fs::read(path).unwrap())];
@@ -254,7 +254,7 @@ pub(crate) fn content(path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     all
 }
 
-/// Reads all that comes, in a thread of its own, so that a writer that never comes does not stop the test.
+/// Reads everything in a thread of its own, so that a writer that never opens the pipe does not block the test.
 fn read_later(open: impl FnOnce() -> Box<dyn Read> + Send + 'static) -> Receiver<Vec<u8>> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
@@ -274,7 +274,7 @@ fn walk_places(row: &'static Row) {
     let new = content(&place.path("new"));
     assert!(new.iter().any(|(_, bytes)| !bytes.is_empty()), "{}: it is empty", row.line);
 
-    // What is there stays, unless it may be replaced.
+    // An existing file is kept unless it may be replaced.
     if !row.replaces {
         place.refused("new", false, "there is something of that name already");
         assert_eq!(content(&place.path("new")), new);
@@ -283,7 +283,7 @@ fn walk_places(row: &'static Row) {
     assert!(code < 2, "{} --force: {code} {said}", row.line);
     assert_eq!(content(&place.path("new")).len(), new.len());
 
-    // An input stays, under any name.
+    // An input is kept, under any name.
     let why = "this is an input, and is never written over";
     symlink("in", place.path("soft")).unwrap();
     place.refused("in", true, why);
@@ -339,7 +339,7 @@ fn an_input_is_never_overwritten_and_a_device_is_written_into_by_any_verb() {
     });
 }
 
-/// The reader of a pipe wants what is written, and nothing among it.
+/// The reader of a pipe gets the output, and nothing else in it.
 #[test]
 fn bytes_that_go_into_a_pipe_or_device_are_counted_by_every_family() {
     let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces");
@@ -355,7 +355,7 @@ fn bytes_that_go_into_a_pipe_or_device_are_counted_by_every_family() {
     ];
     for (family, sample) in families {
         let input = traces.join(family).join(sample);
-        // Lines of text become streams and nothing else.
+        // Lines of text can only become streams.
         let names = ["pipe", "pipe.quipu"].into_iter().skip(usize::from(family == "lackey"));
         for name in names {
             let fifo = folder.path().join(name);
@@ -375,7 +375,7 @@ fn bytes_that_go_into_a_pipe_or_device_are_counted_by_every_family() {
             let said = counted(&fifo);
             let n_bytes = written.recv_timeout(Duration::from_secs(60)).unwrap().len() as u64;
             assert!(n_bytes > 0, "{family} {name}");
-            // A stream that is copied frame by frame says nothing of bytes.
+            // A stream that is copied frame by frame reports no number of bytes.
             assert!(said.is_none_or(|said| said == n_bytes), "{family} {name}: {said:?} of {n_bytes}");
             assert!(said.is_some() || (family, name) == ("prism", "pipe.quipu"), "{family} {name}");
             if family != "lackey" {
@@ -430,7 +430,7 @@ fn what_a_trace_holds_besides_its_records_is_an_input_too() {
         assert!(code == 2 && said.contains("this is an input"), "{line}: {code} {said}");
         assert_eq!(fs::read(&member).unwrap(), bytes);
     }
-    // A capture that is named by its description is read with the files beside it.
+    // A capture named by its description is read together with the files next to it.
     let [classic, linux] = ["classic/mixed_1000", "linux/trace_ints_quiet"];
     copy_folder(&fixtures("dtrace").join(classic), &at("dt"));
     copy_folder(&fixtures("dtrace").join(linux), &at("lx"));
@@ -445,7 +445,7 @@ fn what_a_trace_holds_besides_its_records_is_an_input_too() {
         assert!(code == 2 && said.contains("this is an input"), "{line}: {code} {said}");
         assert_eq!(fs::read(at(input)).unwrap(), before, "{line}");
     }
-    // A folder that holds the input, and further files that are read.
+    // A folder that contains the input, and other files that are read.
     fs::create_dir(at("outer")).unwrap();
     fs::rename(at("thr"), at("outer/thr")).unwrap();
     let (code, said) = run(folder.path(), "convert outer/thr -o outer", true);
@@ -468,7 +468,7 @@ fn what_a_trace_holds_besides_its_records_is_an_input_too() {
     assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The next read of such a folder would count the output too.
+/// The next read of such a folder would include the output.
 #[test]
 fn no_verb_writes_a_trace_into_a_folder_that_it_reads() {
     let folder = tempfile::tempdir().unwrap();
@@ -498,7 +498,7 @@ fn no_verb_writes_a_trace_into_a_folder_that_it_reads() {
         assert!(code == 2 && said.contains(why), "{line}: {code} {said}");
         assert_eq!(content(&within), before, "{line}");
     }
-    // A page is no trace.
+    // A page is not a trace.
     let (code, said) = run(&within, "report --no-machine --html page.html .", false);
     assert!(code == 0 && within.join("page.html").exists(), "{code} {said}");
     let (code, said) = run(folder.path(), "merge in -o new", false);
@@ -544,7 +544,7 @@ fn files_of_raw_memory_replace_others_only_with_force() {
     assert!(run(folder.path(), &line, false).0 < 2, "as apitrace does");
 }
 
-/// Runs a program under a stand-in for DynamoRIO.
+/// Records a program with a stand-in for DynamoRIO.
 fn record(folder: &Path, line: &str, force: bool) -> (i32, String) {
     let home = folder.join("home");
     let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
@@ -586,7 +586,7 @@ fn a_recording_replaces_traces_only_and_never_the_program() {
     assert!(!left.into_iter().any(|name| name.to_str().unwrap().ends_with(".part")));
 }
 
-/// The recording beside a trace is an output, too.
+/// The recording next to a trace is an output, too.
 #[test]
 fn the_recording_beside_a_trace_is_looked_at_before_the_program_runs() {
     let folder = tempfile::tempdir().unwrap();
@@ -617,7 +617,7 @@ fn the_recording_beside_a_trace_is_looked_at_before_the_program_runs() {
         assert!(!at("ran").exists() && !at(out).exists(), "{out}");
     }
     assert_eq!(fs::read(at("rec.quipu")).unwrap(), b"precious");
-    // What a link leads to is replaced, and the link stays.
+    // The target of a link is replaced, and the link stays.
     fs::rename(at("rec.quipu"), at("kept")).unwrap();
     symlink("kept", at("rec.quipu")).unwrap();
     let (code, said) = record("rec", true);
@@ -626,7 +626,7 @@ fn the_recording_beside_a_trace_is_looked_at_before_the_program_runs() {
     assert!(fs::read(at("kept")).unwrap().starts_with(b"\xF5QPU1\r\n\x1A"));
 }
 
-/// Prism opens the files of its back ends: a pipe is written into, and a link followed.
+/// Prism opens the files of its back ends, so pipes are written into and links followed.
 #[test]
 fn files_of_prism_s_back_ends_go_into_pipes_and_through_links() {
     let folder = tempfile::tempdir().unwrap();
@@ -653,7 +653,7 @@ fn files_of_prism_s_back_ends_go_into_pipes_and_through_links() {
     assert_eq!(names.filter(|name| name.starts_with('.')).count(), 0);
 }
 
-/// Command lines of other programs, each with an output that is one of its further inputs, here under the name `set`.
+/// Command lines of other programs, each with an output that is also one of its other inputs, here named `set`.
 #[test]
 fn what_other_programs_command_lines_read_besides_the_trace_is_an_input() {
     let folder = tempfile::tempdir().unwrap();
@@ -676,14 +676,14 @@ fn what_other_programs_command_lines_read_besides_the_trace_is_an_input() {
         assert!(code == 2 && said.contains("this is an input"), "{line}: {code} {said}");
         assert_eq!(fs::read(at("set")).unwrap(), b"1-5\n", "{line}");
     }
-    // All that lies in a folder that is read belongs to the trace.
+    // All files in a folder that is read belong to the trace.
     copy_folder(&fixtures("drmemtrace").join("func-trace"), &at("traces"));
     let list = fs::read(at("traces/funclist.log")).unwrap();
     let line = "as drmemtrace -indir traces -tool miss_analyzer -LL_miss_file traces/funclist.log";
     let (code, said) = run(folder.path(), line, false);
     assert!(code == 2 && said.contains("this is an input"), "{code} {said}");
     assert_eq!(fs::read(at("traces/funclist.log")).unwrap(), list);
-    // A description of caches that names itself as the file of its misses.
+    // A cache configuration that names itself as its miss file.
     let config = "num_cores 1\nline_size 64\nL1I { type instruction core 0 size 1K assoc 2 parent LL }\n\
         L1D { type data core 0 size 1K assoc 2 parent LL }\n\
         LL { size 4K assoc 4 parent memory miss_file config }\n";
@@ -720,7 +720,7 @@ fn the_simulator_of_cacheray_spares_its_inputs_and_leaves_no_half_file() {
     let (code, said) = simulate(" --out full");
     assert!(code == 2 && said.contains("cannot write"), "{code} {said}");
     assert!(fs::metadata(at("full/traceLog.txt")).unwrap().file_type().is_char_device());
-    // A second run replaces the files of the first, as Cacheray's simulator does.
+    // A second run replaces the files of the first, as with Cacheray's simulator.
     for _ in 0..2 {
         let (code, said) = simulate(" --out new/deep");
         assert_eq!(code, 0, "{said}");
@@ -767,7 +767,7 @@ fn raw_memory_needs_a_folder_and_text_alone_goes_into_a_device() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let [plain, blobs] = ["tri.trace", "kinds.trace"].map(|name| fixtures("apitrace").join(name));
-    // What has raw memory gets a folder beside the text, also beside a pipe.
+    // Raw memory goes to a folder next to the text, even if the text is a pipe.
     for (trace, has_folder) in [(&plain, false), (&blobs, true)] {
         let fifo = at("fifo");
         assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
@@ -788,7 +788,7 @@ fn raw_memory_needs_a_folder_and_text_alone_goes_into_a_device() {
     let line = format!("disassemble {} -o /dev/full", plain.display());
     let (code, said) = run(folder.path(), &line, false);
     assert!(code == 2 && said.contains("cannot write"), "{code} {said}");
-    // A device has no folder beside it, and nothing is left where that is refused.
+    // A device has no folder next to it; the verb refuses that and leaves nothing.
     fs::create_dir(at("dev")).unwrap();
     symlink("/dev/null", at("dev/null")).unwrap();
     for name in ["/dev/null", "/dev/full", "dev/null"] {
@@ -801,7 +801,7 @@ fn raw_memory_needs_a_folder_and_text_alone_goes_into_a_device() {
     let line = format!("view --blobs=/dev/null {}", blobs.display());
     let (code, said) = run(folder.path(), &line, true);
     assert!(code == 2 && said.contains("/dev/null"), "{code} {said}");
-    // A device under the name of a piece of memory.
+    // A device with the name of a file of raw memory.
     fs::remove_dir_all(at("fifo.blobs")).unwrap();
     let line = format!("view --blobs=out {}", blobs.display());
     assert!(run(folder.path(), &line, false).0 < 2);
@@ -818,7 +818,7 @@ fn a_full_disk_leaves_neither_half_a_file_nor_a_signal() {
     let trace = fixtures("drmemtrace").join("threadsig.x64");
     for line in ["convert", "merge", "report --html out --no-machine"] {
         let out = if line.contains("--html") { "" } else { "-o out" };
-        // A limit on the size of files: writing beyond it fails as on a full disk.
+        // With a limit on file sizes, writing fails as on a full disk.
         let script = format!(
             "ulimit -f 16; exec {} {line} {} {out} 2>said",
             env!("CARGO_BIN_EXE_quipu"),

@@ -1,6 +1,6 @@
-//! `--html`: the file that is written, and the page in a real browser: what it asks for, shows, and does when it is clicked.
+//! `--html`: the written file, and the page in a real browser: its requests, contents, and reactions to clicks.
 
-// A test that cannot set its scene has failed.
+// A test whose setup fails has failed.
 
 use crate::browser::Browser;
 use assert_cmd::Command;
@@ -22,7 +22,7 @@ fn quipu<I: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = I>) -> Comman
     command
 }
 
-/// The page of a report, and the same as JSON.
+/// The page of a report, and the same report as JSON.
 fn report(trace: &Path, folder: &TempDir) -> (PathBuf, Value) {
     let page = folder.path().join("page.html");
     let args = ["report", "--json", "--force", "--html"].map(AsRef::as_ref);
@@ -181,7 +181,7 @@ fn tables_sort_by_a_click_and_keep_their_total_last() {
         };
         cells.as_array().unwrap().iter().map(number).collect()
     };
-    // Counts with separators; the first click shows the largest first, the second the smallest.
+    // Counts with separators; the first click sorts by the largest, the second by the smallest.
     let counts = table("Counts");
     for is_descending in [true, false] {
         browser.click(&head(&counts, "loads"));
@@ -196,7 +196,7 @@ fn tables_sort_by_a_click_and_keep_their_total_last() {
         assert_eq!(browser.eval(&format!("{counts}.querySelector('[aria-sort]').ariaSort")), order);
     }
     assert_eq!(browser.eval(&format!("{counts}.tFoot.rows[0].cells[0].textContent")), "total");
-    // Addresses, which are larger than what a double holds exactly.
+    // Addresses larger than a double can represent exactly.
     let hottest = table("Hottest");
     browser.click(&head(&hottest, "pc"));
     let found = column(&mut browser, &hottest, 0);
@@ -204,7 +204,7 @@ fn tables_sort_by_a_click_and_keep_their_total_last() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
-/// Contrast of two colours as WCAG defines it, from `rgb(…)` texts.
+/// Contrast of two colours according to WCAG, from `rgb(…)` texts.
 fn contrast(a: &Value, b: &Value) -> f64 {
     let luminance = |color: &Value| {
         let digits = color.as_str().unwrap().replace(|c: char| !c.is_ascii_digit(), " ");
@@ -243,7 +243,7 @@ fn light_and_dark_follow_the_system_and_the_button_with_enough_contrast() {
             let ink = browser.eval(&format!("getComputedStyle(document.querySelector('{what}')).{property}"));
             assert!(contrast(&ink, &ground) >= least, "{what} in {scheme}: {ink} on {ground}");
         }
-        // Of drawings, what carries meaning stands out by three.
+        // In drawings, meaningful parts need a contrast of three.
         for (what, property) in [(".bar rect", "fill"), ("path.line", "stroke")] {
             let ink = browser.eval(&format!("getComputedStyle(document.querySelector('{what}')).{property}"));
             assert!(contrast(&ink, &ground) >= 3.0, "{what} in {scheme}: {ink} on {ground}");
@@ -252,7 +252,7 @@ fn light_and_dark_follow_the_system_and_the_button_with_enough_contrast() {
         grounds.push(ground);
     }
     assert!(contrast(&grounds[0], &grounds[1]) > 10.0, "{grounds:?}");
-    // The system says dark now; the button turns it light, and dark again.
+    // The system prefers dark now; the button switches to light, and back to dark.
     for expected in [&grounds[0], &grounds[1]] {
         browser.click("document.getElementById('theme')");
         assert_eq!(browser.eval(ground), *expected);
@@ -264,7 +264,7 @@ fn light_and_dark_follow_the_system_and_the_button_with_enough_contrast() {
     assert_eq!(browser.eval("getComputedStyle(document.getElementById('theme')).display"), "none");
 }
 
-/// Numbers of a list in JSON.
+/// The numbers in a JSON list.
 fn numbers(list: &Value) -> Vec<u64> {
     list.as_array().unwrap().iter().map(|number| number.as_u64().unwrap()).collect()
 }
@@ -278,7 +278,7 @@ fn charts_have_the_marks_that_json_has_numbers_for() {
         let results = &json["results"];
         browser.open(&page);
 
-        // A lane for each core or thread, with a value for each step.
+        // One lane per core or thread, with one value per step.
         let lanes = browser
             .eval("[...document.querySelectorAll('.lanes g')].map(g => g.dataset.v.split(',').length)");
         let schedule = &results["schedule"];
@@ -290,7 +290,7 @@ fn charts_have_the_marks_that_json_has_numbers_for() {
             "{name}"
         );
 
-        // A bar for each part of the mix, as long as its share of the largest.
+        // One bar per part of the mix, with its length in proportion to the largest.
         let bars = browser.eval("[...document.querySelectorAll('.bars')][0].querySelectorAll('rect').length");
         let parts = results["mix"]["parts"].as_array().unwrap();
         assert_eq!(bars, parts.len(), "{name}");
@@ -301,7 +301,7 @@ fn charts_have_the_marks_that_json_has_numbers_for() {
         let expected = parts[1]["count"].as_f64().unwrap() / parts[0]["count"].as_f64().unwrap();
         assert!((ratio - expected).abs() < 0.01, "{name}: {ratio} is not {expected}");
 
-        // The working set's values, and as many steps drawn.
+        // The working set's values, with the same number of steps drawn.
         let data_lines = numbers(&results["working-set"]["data_lines"]);
         let series = "[...document.querySelectorAll('.series g')].find(g => g.dataset.l === 'data lines')";
         let values = browser.eval(&format!("{series}.dataset.v.split(',').map(Number)"));
@@ -311,7 +311,7 @@ fn charts_have_the_marks_that_json_has_numbers_for() {
         ));
         assert_eq!(steps, data_lines.len(), "{name}");
 
-        // Every cell of the heat map that is not empty is drawn once, and read out with its count.
+        // Each non-empty cell of the heat map is drawn once, and its label has its count.
         let rows = results["heatmap"]["rows"].as_array().unwrap();
         let counts: Vec<u64> = rows.iter().flat_map(|row| numbers(&row["counts"])).collect();
         let cells = browser.eval(
@@ -331,7 +331,7 @@ fn charts_have_the_marks_that_json_has_numbers_for() {
         let found = end.as_str().unwrap().split(' ').next().unwrap().parse::<f64>().unwrap();
         assert!((found - share).abs() < 0.006, "{name}: {end} is not {share}");
 
-        // What is drawn can be seen.
+        // Drawings are visible.
         let hidden = browser.eval(
             "[...document.querySelectorAll('svg.plot')].filter(svg => !svg.closest('details')) \
              .filter(svg => svg.getBoundingClientRect().width < 100 || svg.getBoundingClientRect().height < 2).length",
@@ -357,7 +357,7 @@ fn a_page_on_graphics_calls_shows_frames_textures_and_shaders() {
         }
         browser.resize(1440, 900);
 
-        // A line of calls per frame: a value for each frame, or the means of neighbours.
+        // One line for calls per frame, with a value per frame, or means of adjacent frames.
         let frames = results["frames"]["frames"].as_array().unwrap();
         let line = "[...document.querySelectorAll('.series g')].find(g => g.dataset.l === 'calls')";
         let values =
@@ -370,7 +370,7 @@ fn a_page_on_graphics_calls_shows_frames_textures_and_shaders() {
             assert_eq!(values, calls, "{name}");
         }
 
-        // Pictures are pixels of this page, sources are folded below their summaries.
+        // Pictures are embedded in the page; sources are folded below their summaries.
         let images = browser.eval(
             "[...document.images].map(i => [i.complete && i.naturalWidth === Number(i.getAttribute('width')), i.src.slice(0, 22)])",
         );
@@ -429,7 +429,7 @@ fn names_from_a_trace_stay_words() {
     const HOSTILE: &str =
         "<img src=x onerror=document.title='taken'><script>document.title='taken'<_script>\"'`&amp;";
     let folder = tempfile::tempdir().unwrap();
-    // A folder, a file and a function of that name.
+    // A folder, a file and a function with that name.
     let copy = folder.path().join(HOSTILE);
     std::fs::create_dir(&copy).unwrap();
     for entry in std::fs::read_dir(trace("tiny.func")).unwrap() {
@@ -457,7 +457,7 @@ fn names_from_a_trace_stay_words() {
     assert_eq!(browser.eval("document.body.textContent.includes('<img src=x')"), true);
     let attributes = "[...document.querySelectorAll('*')].flatMap(e => [...e.attributes]).filter(a => /^on|^style$/.test(a.name)).length";
     assert_eq!(browser.eval(attributes), 0);
-    // And were there a hole, the page's policy would still let no script through it.
+    // Even if there were a hole, the page's policy would block scripts.
     browser.eval(
         "document.body.insertAdjacentHTML('beforeend', '<img src=\"data:,\" onerror=\"document.title=1\">')",
     );

@@ -1,6 +1,6 @@
-//! Traces of text through the verbs: what is shown, simulated and converted.
+//! Text traces through the verbs: viewing, simulation and conversion.
 
-// A test that cannot set its scene has failed.
+// A test whose setup fails has failed.
 use crate::damage::{self, VERBS};
 use quipu_testkit::fixtures;
 use serde_json::Value;
@@ -18,7 +18,7 @@ fn json(args: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{args:?}: {error}: {errors}"))
 }
 
-/// The exit code, and the ledger as outcome, what, count.
+/// The exit code, and the conversion report as outcome, item, count.
 fn converted(args: &[&str]) -> (Option<i32>, Vec<(String, String, u64)>) {
     let output = quipu(&[&["convert", "--json"], args].concat());
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -35,7 +35,7 @@ fn ledger(lines: &[(&str, &str, u64)]) -> Vec<(String, String, u64)> {
     lines.iter().map(|(outcome, what, count)| ((*outcome).to_owned(), (*what).to_owned(), *count)).collect()
 }
 
-/// What the usual caches count of data.
+/// Counts of the default caches for data.
 fn data_caches(trace: &str) -> Value {
     json(&["sim", "cache", "--json", trace])["results"]["caches"]["caches"].clone()
 }
@@ -45,7 +45,7 @@ fn lackey_becomes_entries_with_all_its_records() {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("nodes.zip").to_str().unwrap().to_owned();
     let (code, found) = converted(&["lackey/nodes.lackey.gz", "-o", &to, "--to", "drmemtrace"]);
-    // A modification is a read and a write: 7662 loads, 3249 stores, 25 of both.
+    // A modification is a read and a write: 7662 loads, 3249 stores, 25 that do both.
     let expected = ledger(&[
         ("kept", "accesses", 10_961),
         ("kept", "PCs of accesses", 10_961),
@@ -59,7 +59,7 @@ fn lackey_becomes_entries_with_all_its_records() {
     assert_eq!((code, found), (Some(0), expected));
     let checked = quipu(&["check", &to]);
     assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stdout));
-    // Any machine sees the same in both.
+    // Any machine gives the same results for both.
     let (here, there) = (data_caches("lackey/nodes.lackey.gz"), data_caches(&to));
     assert!(here.as_array().is_some_and(|caches| caches.len() >= 3), "{here}");
     assert_eq!(here, there);
@@ -87,7 +87,7 @@ fn what_is_lost_is_counted_and_ends_with_1_if_nothing_must_be() {
         lines
     };
     assert_eq!((code, sorted(found)), (Some(1), sorted(expected)));
-    // Data alone, with sizes, has room for all of it.
+    // A format for data accesses with sizes has room for all of it.
     let data = folder.path().join("data.din");
     std::fs::write(&data, "0 1000\n1 1008\n0 7ffe0010\n").unwrap();
     let data = data.to_str().unwrap();
@@ -110,7 +110,7 @@ fn wide_accesses_are_told_apart_and_split_if_asked() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (from, kept, split) = (path("wide.xdin"), path("kept.trace"), path("split.trace"));
-    // Of 16, 17, 127, 128, 255, 256 and 40 bytes, in hexadecimal.
+    // Accesses of 16, 17, 127, 128, 255, 256 and 40 bytes, in hexadecimal.
     let lines = "r 1000 10\nr 2000 11\nw 3000 7f\nw 4000 80\nr 5000 ff\nr 6000 100\nw 7000 28\n";
     std::fs::write(&from, lines).unwrap();
     let to = |output: &str, more: &[&str]| {
@@ -158,7 +158,7 @@ fn an_access_of_a_megabyte_becomes_few_records() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (from, to) = (path("huge.xdin"), path("huge.trace"));
-    // Of 64 KiB, of one byte more and of 1 MiB, in hexadecimal.
+    // Accesses of 64 KiB, one byte more, and 1 MiB, in hexadecimal.
     std::fs::write(&from, "r 100000 10000\nr 200000 10001\nw 300000 100000\nr 400000 8\n").unwrap();
     let (code, found) = converted(&[&from, "-o", &to, "--to", "cacheray", "--lossless"]);
     let expected = ledger(&[
@@ -189,7 +189,7 @@ fn every_verb_takes_them() {
             [&["view", "--take", "5"][..], &["info"], &["check"], &["report"], &["analyze", "histogram"]]
         {
             let output = quipu(&[verb, &[trace]].concat());
-            // A line of the program among the records is a warning, and the first 4 GiB are not all there is.
+            // A line of the program among the records is a warning, and so are addresses beyond 4 GiB.
             let allowed = if trace == "lackey/mixed.lackey" { &[0, 1][..] } else { &[0] };
             let code = output.status.code().unwrap();
             let errors = String::from_utf8_lossy(&output.stderr);
@@ -204,7 +204,8 @@ fn every_verb_takes_them() {
     );
 }
 
-/// Every verb begins with the same sentence about damage within a text or a Cacheray trace, up to what the loss means for it.
+/// Every verb begins with the same sentence about damage within a text or a Cacheray trace, up to the consequence for that
+/// verb.
 #[test]
 fn damage_within_a_trace_has_one_first_line_for_all_verbs() {
     let folder = tempfile::tempdir().unwrap();
@@ -233,7 +234,7 @@ fn damage_within_a_trace_has_one_first_line_for_all_verbs() {
             let mut run = Command::new(env!("CARGO_BIN_EXE_quipu"));
             let output = run.current_dir(folder.path()).arg("-q").args(words).output().unwrap();
             if output.status.code() == Some(2) {
-                // Not for such traces.
+                // The verb does not support such traces.
                 continue;
             }
             let said = String::from_utf8_lossy(&output.stderr).into_owned();

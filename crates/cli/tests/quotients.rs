@@ -1,12 +1,12 @@
-//! Every share, rate and mean is what it says it is: recomputed from the counts beside it, in JSON and on the screen.
+//! Every share, rate and mean is correct: recomputed from the counts next to it, in JSON and on the screen.
 
-// A test that cannot set its scene has failed.
+// A test whose setup fails has failed.
 use quipu_testkit::fixtures;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Traces with and without string loops, branch outcomes, fetches, several threads, and families of text.
+/// Traces with and without string loops, branch outcomes, fetches, several threads; and text formats.
 fn samples() -> Vec<PathBuf> {
     let drmemtrace = [
         "tiny.func",
@@ -35,7 +35,7 @@ fn run(args: &[&str], trace: &PathBuf) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Counts what was looked at, so that a change of keys does not make the test an empty one.
+/// Counts the checks, so that renamed keys cannot make the test empty.
 #[derive(Default)]
 struct Checked {
     n: u64,
@@ -58,7 +58,7 @@ fn number(of: &Value, key: &str) -> f64 {
     of[key].as_f64().unwrap_or_else(|| panic!("no number `{key}` in {of}"))
 }
 
-/// Rates of caches and TLBs, wherever they stand.
+/// Rates of caches and TLBs, anywhere in the value.
 fn check_rates(of: &Value, executed: Option<f64>, checked: &mut Checked) {
     match of {
         Value::Object(keys) => {
@@ -79,14 +79,14 @@ fn check_rates(of: &Value, executed: Option<f64>, checked: &mut Checked) {
     }
 }
 
-/// Shares of the analyses of instructions and accesses.
+/// Shares in the analyses of instructions and accesses.
 fn check_shares(results: &Value, checked: &mut Checked) {
     let each = |of: &Value, list: &str| of[list].as_array().cloned().unwrap_or_default();
     if let Some(mix) = results.get("mix") {
         let (executed, fetched) = (number(mix, "executed"), number(mix, "instructions"));
         assert_eq!(executed, fetched + number(mix, "no_fetch"));
         let parts = each(mix, "parts");
-        // Text without encodings and outcomes of branches does not say what its instructions are.
+        // Text traces without encodings and branch outcomes do not record the kinds of their instructions.
         if !parts.is_empty() {
             assert_eq!(parts.iter().map(|part| number(part, "count")).sum::<f64>(), executed);
         }
@@ -119,12 +119,12 @@ fn check_shares(results: &Value, checked: &mut Checked) {
     }
 }
 
-/// A number of the screen, with commas; the words around it are passed over.
+/// A number on the screen, with commas; `None` for other words.
 fn shown(word: &str) -> Option<f64> {
     word.trim_end_matches([';', ',']).replace(',', "").parse().ok()
 }
 
-/// Lines that say `PART SHARE % of WHOLE fetched instructions`.
+/// Checks lines of the form `PART SHARE % of WHOLE fetched instructions`.
 fn check_screen(text: &str, checked: &mut Checked) {
     let is_close = |shown: f64, right: f64| (shown - right).abs() <= 0.05 + 1e-9;
     for line in text.lines() {
@@ -139,12 +139,12 @@ fn check_screen(text: &str, checked: &mut Checked) {
     }
 }
 
-/// A text in one line, with one space between its words, as notes are broken anywhere.
+/// A text on a single line, with single spaces between words, because notes may be wrapped anywhere.
 fn words_of(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Misses for 1,000 instructions are on a screen with the number of instructions that divides them.
+/// A screen with misses per 1,000 instructions also shows the number of instructions that they are divided by.
 fn check_divisor(text: &str, json: &Value, checked: &mut Checked) {
     let result = json["results"].as_object().and_then(|results| results.values().next());
     let executed = result.and_then(|result| result["executed"].as_u64());
@@ -169,7 +169,7 @@ fn instructions_that_a_filter_left_are_not_called_executed() {
         let whole = words_of(&run(&["analyze", tool], &fixtures("drmemtrace").join("tiny.plain")));
         assert!(!whole.contains("filter"), "{tool}: {whole}");
     }
-    // Its data only is filtered, so its instructions are those that were executed.
+    // Only its data is filtered, so its instructions are the executed ones.
     let text = words_of(&run(&["analyze", "mix"], &fixtures("drmemtrace").join("tiny.dfiltered")));
     assert!(text.contains("executed instructions"), "{text}");
     assert!(text.contains("loads left by the filter, per fetched instruction"), "{text}");
@@ -179,7 +179,7 @@ fn instructions_that_a_filter_left_are_not_called_executed() {
     }
 }
 
-/// Pairs of `1` and a plural.
+/// Occurrences of `1` with a plural.
 fn one_of_many(text: &str) -> Vec<String> {
     text.lines().flat_map(one_of_many_in).collect()
 }
@@ -226,7 +226,7 @@ fn one_thing_is_not_called_by_a_plural() {
     }
 }
 
-/// Entries of drmemtrace: a thread whose instructions a filter thinned out, with these counts of those executed.
+/// Entries of drmemtrace: a thread with filtered instructions, and markers with these counts of executed ones.
 fn filtered(counts: &[u64]) -> Vec<u8> {
     let mut entries = vec![(25, 0, 7), (28, 12, 7), (28, 9, 0xec0), (22, 4, 10), (24, 4, 1), (28, 10, 64)];
     entries.extend([(28, 18, 4096), (28, 2, 1000), (28, 3, 0)]);

@@ -1,6 +1,6 @@
-//! `quipu record` as a user types it: what it says, its exit codes, and what the trace is good for.
+//! `quipu record` as typed by a user: its messages, exit codes, and traces.
 
-// The helpers of a test may panic as the test may.
+// Helpers of a test may panic like the test itself.
 use assert_cmd::Command;
 use std::path::Path;
 
@@ -10,7 +10,7 @@ fn quipu(folder: &Path, args: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// True if programs can be recorded here; else it is said.
+/// Whether programs can be recorded here; otherwise prints a note.
 fn can_record(front_end: &str) -> bool {
     let (_, list, _) = quipu(Path::new("."), &["record", "--list"]);
     let mut lines = list.lines().skip_while(|line| !line.starts_with(front_end));
@@ -130,7 +130,7 @@ fn children_of_a_real_program_are_left_out_by_lackey_with_a_word() {
     assert!(said.contains("  2 children were not recorded; `--with qemu --follow-fork`"), "{said}");
 }
 
-/// Valgrind does not follow `exec` into the same text, so what the program became is lost.
+/// Valgrind does not continue the same text after `exec`, so the later program is lost.
 #[test]
 fn what_follows_an_exec_under_lackey_is_said_to_be_lost() {
     if !can_record("lackey") {
@@ -151,8 +151,8 @@ fn what_follows_an_exec_under_lackey_is_said_to_be_lost() {
     }
 }
 
-/// A stand-in for Valgrind, which says what Valgrind says of a program with two children. Only where it is asked to does Valgrind
-/// tell of system calls.
+/// A stand-in for Valgrind that prints Valgrind's messages for a program with two children. Like Valgrind, it reports system
+/// calls only if requested.
 const FAKE_VALGRIND: &str = r#"#!/bin/sh
 for option; do
   case $option in
@@ -218,7 +218,7 @@ fn mistakes_have_one_clear_message() {
     assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "nothing was written");
 }
 
-/// Stands for DynamoRIO: notes its arguments, runs the program, and makes a raw folder with nothing in it.
+/// A stand-in for DynamoRIO: records its arguments, runs the program, and creates an empty raw folder.
 const DRRUN: &str = r#"#!/bin/sh
 echo "$@" > "$HOME_OF_FAKE/said"
 while [ "$1" != -- ]; do [ "$1" = -outdir ] && out=$2; shift; done
@@ -227,12 +227,12 @@ mkdir -p "$out/drmemtrace.prog.00123.0000.dir/raw"
 exec "$@"
 "#;
 
-/// Stands for the converter: the trace is there already.
+/// A stand-in for the converter: copies a prepared trace.
 const CONVERTER: &str = r#"#!/bin/sh
 mkdir "$2/trace" && cp "$HOME_OF_FAKE"/*.trace.zip "$2/trace/"
 "#;
 
-/// Puts programs into `home` that stand for those of DynamoRIO, and the trace that they make of any program.
+/// Creates stand-ins for DynamoRIO's programs in `home`, with the trace that they produce for any program.
 pub(crate) fn fake_dynamorio(home: &Path) {
     use std::os::unix::fs::PermissionsExt;
     for (name, text) in [("bin64/drrun", DRRUN), ("tools/bin64/drraw2trace", CONVERTER)] {

@@ -66,7 +66,7 @@ fn a_signal_ends_what_waits_for_its_input_and_removes_its_temporary_files() {
     for (signal, number) in ENDING {
         let folder = tempfile::tempdir().unwrap();
         let mut child = quipu(folder.path(), "diff - other").stdin(Stdio::piped()).spawn().unwrap();
-        // It is copied once its format is known, for which a format waits for some thousand bytes.
+        // Input is copied once its format is known, which takes some thousand bytes.
         let trace = fs::read(fixtures("drmemtrace").join("small/drmemtrace.small.x64.trace")).unwrap();
         child.stdin.as_mut().unwrap().write_all(&trace.repeat(8)).unwrap();
         wait_until("a temporary file", || !names(folder.path()).is_empty());
@@ -102,7 +102,7 @@ fn a_signal_that_the_shell_ignores_stays_ignored() {
     assert_eq!(names(folder.path()), [""; 0]);
 }
 
-/// True if a process has this among its arguments.
+/// Whether any process has this argument.
 fn runs(argument: &str) -> bool {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
@@ -147,7 +147,7 @@ fn a_signal_ends_the_reading_of_one_line_without_an_end() {
         let mut input = child.stdin.take().unwrap();
         input.write_all(b"I  04000,3\n").unwrap();
         let mut n_passed = 0;
-        // A pipe has room for little, so that what it takes is read.
+        // A pipe holds little, so whatever it accepts has been read.
         while n_passed < LINE_BYTES && input.write_all(&BLOCK).is_ok() {
             n_passed += BLOCK.len();
             if n_passed == 8 << 20 {

@@ -1,4 +1,4 @@
-//! `quipu sql`. Most of it is asked where the program has its engine: `cargo nextest run -p quipu-cli --features sql`.
+//! `quipu sql`. Most tests need the engine: `cargo nextest run -p quipu-cli --features sql`.
 
 use quipu_testkit::fixtures;
 use std::process::{Command, Output};
@@ -39,7 +39,7 @@ mod with_engine {
         String::from_utf8(done.stdout).unwrap()
     }
 
-    /// One number.
+    /// The first value of a result.
     fn number(question: &str, trace: &str) -> String {
         let text = answer(&["--as", "csv", question, trace]);
         text.lines().nth(1).unwrap_or_default().to_owned()
@@ -142,7 +142,7 @@ mod with_engine {
         }
         assert!(sum > u64::MAX.into());
         assert_eq!(number("SELECT sum(addr) FROM accesses", THREADS), sum.to_string());
-        // Numbers that are divided stay whole.
+        // The quotient of integers is an integer.
         assert_eq!(
             number("SELECT max(record) / 1000 = floor(max(record) / 1000) FROM memrefs", THREADS),
             "true"
@@ -161,7 +161,7 @@ mod with_engine {
             assert!(plan.contains(words), "{words}: {plan}");
         }
         assert!(!plan.contains("FilterExec"), "{plan}");
-        // What the reader cannot do is done after it.
+        // Conditions that the reader cannot evaluate are evaluated after it.
         let slow = question.replace("record BETWEEN", "record + 0 BETWEEN").replace("tid =", "tid + 0 =");
         assert!(answer(&[&format!("EXPLAIN {slow}"), THREADS]).contains("FilterExec"));
         assert_eq!(number(question, THREADS), number(&slow, THREADS));
@@ -225,7 +225,7 @@ mod with_engine {
         assert!(done.status.code() == Some(2) && said(&done).contains("--memory"), "{done:?}");
         let regex = "SELECT count(*) FROM accesses WHERE CAST(kind AS VARCHAR) ~ '^((((a+)+)+)+)+$'";
         assert_eq!(number(regex, THREADS), "0");
-        // A sort that is larger than the memory goes to files.
+        // A sort that exceeds the memory limit uses files.
         let text = answer(&[
             "--as",
             "csv",
@@ -237,7 +237,7 @@ mod with_engine {
         assert_eq!(text.lines().count(), 272_359);
     }
 
-    /// A question on standard input, since an argument has a limit.
+    /// Runs a query from standard input, because arguments have a length limit.
     fn asked(question: &str) -> Output {
         let root = fixtures("").parent().unwrap().to_owned();
         let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
@@ -248,7 +248,7 @@ mod with_engine {
         child.wait_with_output().unwrap()
     }
 
-    /// What nests `n` times in some way.
+    /// Queries with `n` levels of nesting, of several kinds.
     fn deep(n: usize) -> Vec<String> {
         let nested =
             |open: &str, inner: &str, close: &str| format!("{}{inner}{}", open.repeat(n), close.repeat(n));
@@ -386,7 +386,7 @@ mod with_engine {
         assert!(!before.contains("call.glVertex3f") && after.contains("call.glVertex3f"), "{text}");
         let said = said(&done);
         assert!(said.contains("reading has taught tables: call.\"") && said.contains(" more;"), "{said}");
-        // Values of arguments have all their parts.
+        // Values of arguments are complete.
         let value = number("SELECT value FROM args WHERE function = 'glVertex3f' AND name = 'x'", calls);
         assert!(value.parse::<f64>().is_ok(), "{value}");
     }
@@ -412,7 +412,7 @@ mod with_engine {
             assert!(said(&done).contains("damaged.quipu: offset 0x"), "{call:?}: {}", said(&done));
             assert!(said(&done).contains(" lost"), "{call:?}: {}", said(&done));
         }
-        // Of a file whose checksum is wrong, nothing counts.
+        // Nothing in a file with a wrong checksum is trusted.
         let mut packed = std::fs::read(fixtures("lackey").join("nodes.lackey.gz")).unwrap();
         let at = packed.len() - 6;
         packed[at] ^= 1;
@@ -420,12 +420,12 @@ mod with_engine {
         std::fs::write(&summed, packed).unwrap();
         let done = sql(&["SELECT count(*) FROM accesses", summed.to_str().unwrap()]);
         assert_eq!(done.status.code(), Some(1), "{done:?}");
-        // A question about nothing that is damaged is answered.
+        // A query that touches nothing damaged succeeds.
         let done = sql(&["SELECT count(*) FROM records", &whole]);
         assert_eq!(done.status.code(), Some(0), "{done:?}");
     }
 
-    /// The rows of an answer, in words.
+    /// The rows of a result as text.
     fn table(question: &str, trace: &str) -> Vec<Vec<String>> {
         let text = answer(&["--as", "csv", question, trace]);
         text.lines().skip(1).map(|line| line.split(',').map(str::to_owned).collect()).collect()
@@ -452,11 +452,11 @@ mod with_engine {
             assert_eq!(n_misses, number(&counted, THREADS), "{cache}");
             assert_ne!(n_misses, "0");
         }
-        // The cache may stand without its option's name; those of one core are a part of those of all.
+        // The cache may be given without the name of the option; misses of one core are a subset of those of all.
         let first = "SELECT count(*), count(DISTINCT cache), min(cache) FROM misses(t, 'l1d0')";
         let part = "SELECT count(*), 1, 'L1D0' FROM misses(t, cache => 'L1D') WHERE cache = 'L1D0'";
         assert_eq!(table(first, THREADS), table(part, THREADS));
-        // The view is about the last cache, where reads are what the tool adds up.
+        // The view covers the last cache, where the tool's sum is over reads.
         let reads = number("SELECT count(*) FROM misses WHERE kind = 'read'", THREADS);
         assert_eq!(reads, number("SELECT read_misses FROM misses_summary(t)", THREADS));
         let limited = answer(&["--as", "csv", "SELECT addr FROM misses(t, 'L1D') LIMIT 3", THREADS]);
@@ -477,19 +477,19 @@ mod with_engine {
             );
             assert_eq!(table(&rows, THREADS), table(&whole, THREADS), "{unit}");
         }
-        // Shards that are not wanted are not read, and the others say the same.
+        // Unselected shards are not read, and the others give the same results.
         let one = "SELECT count(*), sum(distance) FROM reuse_distance(t) WHERE tid = 872894";
         assert!(answer(&[&format!("EXPLAIN {one}"), THREADS]).contains("shards where thread in [872894]"));
         let slow = one.replace("tid =", "tid + 0 =");
         assert_eq!(table(one, THREADS), table(&slow, THREADS));
         let shard = one.replace("tid = 872894", "shard = 3");
         assert_eq!(table(&shard, THREADS), table(&shard.replace("shard =", "shard + 0 ="), THREADS));
-        // A condition on records would change what is before them.
+        // A condition on records would change the earlier accesses.
         let late = "SELECT count(distance) FROM reuse_distance(t) WHERE record > 10000";
         assert_eq!(number(late, THREADS), number(&late.replace("record >", "record + 0 >"), THREADS));
         let plan = answer(&["EXPLAIN SELECT distance FROM reuse_distance(t) WHERE record > 10000", THREADS]);
         assert!(plan.contains("columns=[record, distance]") && plan.contains("FilterExec"), "{plan}");
-        // Where the order of rows is seen, it is that of the trace.
+        // If the order of rows is visible, it is that of the trace.
         let text = answer(&["--as", "csv", "SELECT shard, record FROM reuse_distance(t)", THREADS]);
         let rows = text.lines().skip(1).map(|line| line.split_once(',').unwrap());
         assert!(rows.map(|(a, b)| (a.parse::<u64>().unwrap(), b.parse::<u64>().unwrap())).is_sorted());
@@ -531,7 +531,7 @@ mod with_engine {
         assert!(done.status.code() == Some(2) && said(&done).contains("needs regions"), "{done:?}");
     }
 
-    /// A trace that notes what is asked of it.
+    /// A trace that records the scans requested from it.
     struct Noted {
         trace: Box<dyn quipu::model::Trace>,
         scans: std::sync::Mutex<Vec<quipu::model::Scan>>,
@@ -567,7 +567,7 @@ mod with_engine {
         }
     }
 
-    /// What a question asks of a trace.
+    /// Scans that a query requests from a trace.
     fn scans(question: &str, path: &str) -> Vec<quipu::model::Scan> {
         use quipu_query::sql::{Session, Settings};
         let trace = quipu::open_path(&fixtures(path), &OpenOptions::default()).unwrap();
@@ -608,7 +608,7 @@ mod with_engine {
         for column in [Columns::INSTR_CODE, Columns::INSTR_TARGET, Columns::ACCESSES] {
             assert!(!has("SELECT sum(pc) FROM instrs WHERE class = 'conditional-jump'", column));
         }
-        // Nothing is read while a question is planned.
+        // Nothing is read while a query is planned.
         let explained = "EXPLAIN SELECT * FROM misses(t), lines, reuse_distance(t)";
         let path = fixtures("drmemtrace/threadsig.x64");
         assert!(answer(&[explained, path.to_str().unwrap()]).contains("ToolScan: rows=misses"));
@@ -621,10 +621,10 @@ mod with_engine {
         let whole = std::fs::read(source.join(name)).unwrap();
         let chunks: Vec<usize> =
             whole.windows(6).enumerate().filter(|(_, bytes)| bytes == b"chunk.").map(|(at, _)| at).collect();
-        // Each name stands before its chunk, and once more in the directory at the end.
+        // Each name precedes its chunk, and occurs again in the directory at the end.
         let chunks = &chunks[..chunks.len() / 2];
         assert_eq!(chunks.len(), 6);
-        // A chunk is inflated if its damage shows.
+        // If its damage is detected, a chunk was inflated.
         let inflated = |question: &str| -> Vec<usize> {
             let is_inflated = |chunk: &usize| {
                 let folder = tempfile::tempdir().unwrap();
@@ -673,7 +673,7 @@ mod with_engine {
     fn code_has_functions_and_lines() {
         let folder = tempfile::tempdir().unwrap();
         let Some((program, at)) = program(folder.path()) else { return };
-        // The trace names nothing: a program can be named, with what was added to its addresses.
+        // The trace has no modules: a program can be given, with its load offset.
         let base = 0x5555_0000_0000u64;
         let asked = |pc: u64| format!("SELECT symbol({pc}) AS symbol, source({pc}) AS source");
         let binary = format!("{}@{base:#x}", program.display());
@@ -682,7 +682,7 @@ mod with_engine {
         assert!(place.starts_with("work,") && place.ends_with("work.c:1"), "{done}");
         let none = answer(&["--as", "csv", "--binary", &binary, &asked(at), THREADS]);
         assert_eq!(none.lines().nth(1), Some(","));
-        // A trace with a list of modules knows them itself.
+        // A trace with a list of modules needs no program.
         let traced = folder.path().join("traced");
         std::fs::create_dir_all(traced.join("raw")).unwrap();
         std::fs::create_dir_all(traced.join("trace")).unwrap();
@@ -701,7 +701,7 @@ mod with_engine {
         let traced = traced.to_str().unwrap();
         let done = answer(&["--as", "csv", &asked(base + at + 4), traced]);
         assert!(done.lines().nth(1).unwrap().starts_with("work,"), "{done}");
-        // A file that has vanished is said once, and nothing is known of it.
+        // A missing file is reported once, and its symbols are unknown.
         let gone = folder.path().join("gone");
         std::fs::write(folder.path().join("traced/raw/modules.log"), list(&gone)).unwrap();
         let question =

@@ -1,6 +1,6 @@
-//! Replays the transcripts in `tests/cmd`: one story a file, with what a person types and what comes back.
+//! Replays the transcripts in `tests/cmd`: one story per file, with the commands and their output.
 //!
-//! `TRYCMD=overwrite cargo test -p quipu-cli --test suite stories` writes down what comes back now.
+//! `TRYCMD=overwrite cargo test -p quipu-cli --test suite stories` stores the current output.
 
 #[test]
 fn the_program_behaves_as_the_stories_tell() {

@@ -1,6 +1,6 @@
-//! What goes to which stream, and the exit code, where a transcript cannot show it: pipes, colours, broken traces.
+//! Output streams and exit codes in cases that a transcript cannot show: pipes, colours, broken traces.
 
-// A test that cannot set its scene has failed.
+// A test whose setup fails has failed.
 use assert_cmd::Command;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A plain trace of the repository, cut in the middle of an entry.
+/// A plain trace of the repository, truncated in the middle of an entry.
 fn cut_trace() -> Vec<u8> {
     let mut bytes = std::fs::read(trace("small/drmemtrace.small.x64.trace")).unwrap();
     bytes.truncate(1000);
@@ -63,7 +63,7 @@ fn a_trace_may_come_through_standard_input() {
 fn a_damaged_trace_gives_what_is_whole_and_exit_code_1() {
     let assert = quipu(&["view"]).write_stdin(cut_trace()).assert().code(1);
     let output = assert.get_output();
-    // 83 entries are whole; the complaint says where the next one ends.
+    // 83 entries are whole; the message gives the end of the next one.
     assert!(text(&output.stdout).contains("View tool results:"), "{}", text(&output.stdout));
     let complaints = text(&output.stderr);
     assert!(complaints.contains("error: ") && complaints.contains("offset 0x3e4"), "{complaints}");
@@ -105,7 +105,7 @@ fn colours_are_off_in_a_pipe_and_on_when_asked_for() {
         let plain = shown(&[verb], false);
         assert!(!plain.contains('\x1b'));
         assert!(shown(&[verb, "--color", "always"], false).contains('\x1b'));
-        // The flag is nearer than the environment.
+        // The flag takes precedence over the environment.
         assert!(shown(&[verb, "--color=always"], true).contains('\x1b'));
         assert_eq!(shown(&[verb, "--color", "never"], false), plain);
     }
@@ -122,7 +122,7 @@ fn json_and_csv_have_a_line_for_each_record() {
     assert_eq!(json.len(), 232);
     for line in &json {
         let row: serde_json::Value = serde_json::from_str(line).unwrap();
-        // Markers and ends of threads are at no address.
+        // Markers and thread exits have no address.
         let has_address = !matches!(row["type"].as_str(), Some("marker" | "thread_exit"));
         assert!(row["record"].is_u64() && row["addr"].is_string() == has_address, "{line}");
     }
@@ -139,7 +139,7 @@ fn every_shell_gets_completions() {
     }
 }
 
-/// What a verb with these arguments says of a trace of these bytes, again and again without an end, once a signal ends it.
+/// JSON output of a verb on a trace that repeats these bytes without end, until a signal ends the verb.
 #[cfg(unix)]
 fn interrupted(args: &[&str], bytes: Vec<u8>) -> serde_json::Value {
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_quipu"))

@@ -1,22 +1,22 @@
-//! What reaches a terminal: whatever traces and names of files hold, no verb passes a command on to it.
+//! Output on a terminal: no verb passes on control sequences from traces or file names.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
-/// Sets the title, clears the screen, turns the direction of writing; each as long as what it takes the place of.
+/// Sets the title, clears the screen, reverses the text direction. It replaces text of the same length.
 const BYTES: &[u8] = b"\x1b]0;x\x07\x1b[2J\xc2\x9b\xe2\x80\xae\xff\x7f\x1b[8m";
 
-/// A colour that our own words have, too, in names of captures of DTrace.
+/// A colour that our own output uses, too, in names of captures of DTrace.
 const RED: &str = "\x1b[31mred";
 
-/// What a program for tables would obey.
+/// A formula that spreadsheet programs would execute.
 const FORMULA: &[u8] = b"=cmd|' /C calc'!A0";
 
-/// Verbs that hand their arguments to a compiler, whose messages pass through as they are.
+/// Verbs that run a compiler, whose messages pass through unchanged.
 const OTHERS_WRITE: &[&str] = &["cc", "c++"];
 
-/// All commands, as words, but those whose output is another program's.
+/// All commands, as words, except those whose output is another program's.
 fn verbs() -> Vec<Vec<String>> {
     fn walk(command: &clap::Command, words: &[String], all: &mut Vec<Vec<String>>) {
         let is_ours = |name: &str| name != "help" && !OTHERS_WRITE.contains(&name);
@@ -34,7 +34,7 @@ fn verbs() -> Vec<Vec<String>> {
     all
 }
 
-/// Files of every family, with hostile bytes in names that they hold and in their own.
+/// Files of every family, with hostile bytes in the names that they contain and in their file names.
 fn hostile(folder: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for (format, name, word) in [
@@ -47,7 +47,7 @@ fn hostile(folder: &Path) -> Vec<PathBuf> {
     ] {
         let mut bytes = std::fs::read(quipu_testkit::fixtures(format).join(name)).unwrap();
         let mut at = 0;
-        // One of the two traces of Cacheray has formulas.
+        // One of the two traces of Cacheray contains formulas.
         let put = if name == "shapes.trace" { FORMULA } else { BYTES };
         while let Some(found) =
             bytes[at..].windows(word.len().max(1)).position(|part| !word.is_empty() && part == word)
@@ -74,9 +74,10 @@ fn hostile(folder: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// Captures of DTrace whose probes, formats, variables and strings have hostile bytes: a description with its buffers, and lines.
+/// Captures of DTrace with hostile bytes in probes, formats, variables and strings: a description with its buffers, and
+/// lines.
 fn buffers(folder: &Path) -> [PathBuf; 2] {
-    // Red, as our own colours are.
+    // Red, like our own colours.
     let hostile = format!("{}{RED}", String::from_utf8_lossy(BYTES));
     let formula = String::from_utf8_lossy(FORMULA);
     let hex = |parts: &[&[u8]]| parts.concat().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
@@ -141,7 +142,7 @@ fn events(folder: &Path) -> PathBuf {
     path
 }
 
-/// A text of good lines, one of which continues with hostile bytes.
+/// A text of valid lines, one of which continues with hostile bytes.
 fn lines(folder: &Path, name: &str, good: &[u8], odd: &[u8]) -> PathBuf {
     let path = folder.join(name);
     let [good, odd] = [good.repeat(20), [odd, BYTES, b"\n"].concat()];
@@ -149,7 +150,7 @@ fn lines(folder: &Path, name: &str, good: &[u8], odd: &[u8]) -> PathBuf {
     path
 }
 
-/// What a tracer left, with a list of modules whose paths have hostile bytes.
+/// A tracer's raw output, with a list of modules whose paths have hostile bytes.
 fn modules(folder: &Path) -> PathBuf {
     let path = folder.join("modules");
     let from = quipu_testkit::fixtures("drmemtrace-raw").join("threadsig.aarch64");
@@ -165,7 +166,7 @@ fn modules(folder: &Path) -> PathBuf {
     path
 }
 
-/// What a program left that was compiled with `quipu cc`: names of a type, a thread, a mark and a module.
+/// A recording of a program compiled with `quipu cc`, with hostile names of a type, a thread, a mark and a module.
 fn capture(folder: &Path) -> PathBuf {
     let mut cells: Vec<[u64; 2]> = Vec::new();
     let texts = [BYTES, FORMULA, b"\0\x1b[2J", "\u{9b}2J".as_bytes()];
@@ -225,7 +226,7 @@ fn functions(folder: &Path) -> PathBuf {
     path
 }
 
-/// An archive whose members have hostile bytes in their names; one of them is damaged, so that its name is shown.
+/// An archive with hostile bytes in the names of members; one member is damaged, so that its name is shown.
 fn archive(folder: &Path) -> PathBuf {
     let name = "tiny.chunk1000/drmemtrace.tiny.05701.3845.trace.zip";
     let mut bytes = std::fs::read(quipu_testkit::fixtures("drmemtrace").join(name)).unwrap();
@@ -241,7 +242,7 @@ fn archive(folder: &Path) -> PathBuf {
     path
 }
 
-/// What a terminal gets of a command, its ends of lines as the program wrote them.
+/// Bytes that a terminal gets from a command, with the program's own line ends.
 fn on_terminal(folder: &Path, args: &[String]) -> Vec<u8> {
     let quote = |word: &str| format!("'{}'", word.replace('\'', "'\\''"));
     let line: Vec<String> =
@@ -262,13 +263,13 @@ fn on_terminal(folder: &Path, args: &[String]) -> Vec<u8> {
     shown
 }
 
-/// Where a sequence of bytes stands.
+/// Positions of a sequence of bytes.
 fn memmem(bytes: &[u8], wanted: &[u8]) -> Vec<usize> {
     let found = bytes.windows(wanted.len()).enumerate().filter(|(_, part)| *part == wanted);
     found.map(|(at, _)| at).collect()
 }
 
-/// The first thing that a terminal would obey and that is no colour or line of progress of ours.
+/// The first control sequence that is neither one of our colours nor our progress line.
 fn command_in(shown: &[u8]) -> Option<String> {
     let Ok(text) = std::str::from_utf8(shown) else { return Some("no UTF-8".to_owned()) };
     let text = text.replace("\r\x1b[K", "");
@@ -352,7 +353,7 @@ fn no_verb_passes_commands_of_a_trace_on_to_the_terminal() {
         let shown = String::from_utf8_lossy(&on_terminal(folder.path(), &args)).into_owned();
         assert!(!shown.contains(RED), "{line:?}: {}", shown.escape_debug());
     }
-    // What the recording tells is there.
+    // The recording's data is there.
     let view = Command::new(env!("CARGO_BIN_EXE_quipu"))
         .current_dir(folder.path())
         .args(["view", "--json", "hostile.quipu"])
@@ -360,7 +361,7 @@ fn no_verb_passes_commands_of_a_trace_on_to_the_terminal() {
         .unwrap();
     let events = String::from_utf8(view.stdout).unwrap();
     assert!(events.contains("=cmd|") && events.contains("\\u001b]0;x"), "{events}");
-    // A pipe gets JSON that is text, and tables without commands and formulas.
+    // A pipe gets JSON that is valid text, and tables without control sequences and formulas.
     for trace in &traces {
         for form in [&["view", "--csv"][..], &["view", "--json"], &["report", "--json"], &["info", "--json"]]
         {
@@ -390,7 +391,7 @@ fn no_verb_passes_commands_of_a_trace_on_to_the_terminal() {
             }
         }
     }
-    // So does a page, in which no name begins a tag.
+    // The same holds for a page, in which no name begins a tag.
     for trace in &traces {
         let page = folder.path().join("page.html");
         let mut report = Command::new(env!("CARGO_BIN_EXE_quipu"));
@@ -404,7 +405,7 @@ fn no_verb_passes_commands_of_a_trace_on_to_the_terminal() {
             assert_eq!(text.matches("<script").count(), 1, "{trace:?}");
         }
     }
-    // The names did get there, and the flag that lets them through does.
+    // The names did arrive there, and the flag that lets them through works.
     let view = |flags: &[&str]| {
         let args: Vec<String> = ["view", &call].iter().chain(flags).map(|word| (*word).to_owned()).collect();
         String::from_utf8_lossy(&on_terminal(folder.path(), &args)).into_owned()

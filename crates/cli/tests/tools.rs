@@ -1,4 +1,4 @@
-//! Tools of users: what docs/hooks.md types, and what a run does with libraries.
+//! User tools: the commands in docs/hooks.md, and runs with libraries.
 
 use crate::tutorial::{Desk, docs, has_tools, shape, steps};
 use quipu_testkit::fixtures;
@@ -15,7 +15,7 @@ fn said(output: &Output) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
 }
 
-/// The tool of the tests of `quipu-hooks`, compiled with these definitions.
+/// The tool from the tests of `quipu-hooks`, compiled with these definitions.
 fn probe(folder: &Path, name: &str, definitions: &[&str]) -> String {
     let hooks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hooks");
     let library = folder.join(format!("lib{name}.so"));
@@ -52,7 +52,7 @@ fn what_the_tutorial_of_hooks_types_shows_what_it_says() {
     assert_eq!(tables[2], format!("{}{}", tables[0], tables[1]));
 }
 
-/// What each instance of the probe wrote, in the order of their creation.
+/// Output of each instance of the probe, in the order of their creation.
 fn instances(folder: &Path) -> Vec<String> {
     let said = |n: usize| fs::read_to_string(folder.join(format!("said-{n}"))).ok();
     (0..).map_while(said).collect()
@@ -96,7 +96,7 @@ fn each_thread_has_an_instance_where_the_tool_says_so() {
     assert!(of_runs[0].starts_with("options a\n") && of_runs[1].starts_with("options b\n"));
     let all: u64 = of_threads.iter().map(|said| events(said)).sum();
     assert_eq!(of_runs.each_ref().map(|said| events(said)), [all, all]);
-    // One call for all instances, whether they are of threads or of mentions.
+    // One call for all instances, whether there is one per thread or one per option.
     assert_eq!(last(&of_threads[0]), format!("all {all} of {}", of_threads.len()));
     assert_eq!(last(&of_runs[0]), format!("all {} of 2", 2 * all));
     assert!(last(&of_runs[1]).starts_with("finish"));
@@ -120,7 +120,7 @@ fn what_tools_print_is_beside_an_answer_for_programs() {
     assert!(Command::new("make").arg("--silent").arg("-C").arg(&tool).status().unwrap().success());
     let tool = tool.join("libmine.so");
     let out = folder.path().join("out");
-    // Events as they are, and those that are made of records; with files and without.
+    // Native events and those made from records; with and without files.
     for trace in [fixtures("prism").join("prodcons.prism"), fixtures("drmemtrace").join("threadsig.x64")] {
         for output in [&[][..], &["--force", "-o", out.to_str().unwrap()]] {
             let args = ["run", "--json", "--tool", tool.to_str().unwrap(), trace.to_str().unwrap()];
@@ -156,11 +156,11 @@ fn a_tool_that_stops_or_is_none_leaves_nothing() {
         assert!(complaint.contains(message) && shown.is_empty(), "{tool}: {complaint}");
         assert!(!out.exists(), "{tool}");
     }
-    // Results alone need no folder; a tool that needs one says so.
+    // Results alone need no folder; a tool that needs one reports it.
     let output = quipu(&["run", "-q", trace.to_str().unwrap(), "--tool", &plain]);
     assert_eq!(output.status.code(), Some(2));
     assert!(said(&output).1.contains("plain: it needs a folder"), "{output:?}");
-    // Files of tools are replaced where that is asked for.
+    // Files of tools are replaced on request.
     let into = |more: &[&str]| {
         let args = ["run", "-q", trace.to_str().unwrap(), "--tool", &plain, "-o", out.to_str().unwrap()];
         quipu(&[&args[..], more].concat()).status.code()

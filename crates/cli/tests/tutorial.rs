@@ -1,20 +1,19 @@
-//! Commands of the tutorial and of the commonest jobs, typed one after the other as the pages print them, and what they say of
-//! the results.
+//! Runs the commands of the tutorial and of the commonest tasks in order, as the pages print them, and compares the results.
 
-// A test that cannot set its scene has failed.
+// A test whose setup fails has failed.
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What a reader would have: the programs' folder, and `quipu` in `PATH`.
+/// A reader's environment: the programs' folder, and `quipu` in `PATH`.
 pub(crate) struct Desk {
     folder: tempfile::TempDir,
     path: String,
 }
 
-/// A command of the tutorial, and what the tutorial shows of its output.
+/// A command of the tutorial, and the part of its output that the tutorial shows.
 #[derive(Debug, Default)]
 pub(crate) struct Step {
     pub(crate) command: String,
@@ -43,7 +42,8 @@ pub(crate) fn steps(tutorial: &str) -> Vec<Step> {
     steps
 }
 
-/// A line without what differs between compilers and machines: numbers, addresses, and the widths that follow from them.
+/// A line without the parts that differ between compilers and machines: numbers, addresses, and widths that follow from
+/// them.
 pub(crate) fn shape(line: &str) -> String {
     let is_number = |word: &str| {
         let digits = word.trim_start_matches(['-', '+', '(']).trim_end_matches([')', ',']);
@@ -54,7 +54,7 @@ pub(crate) fn shape(line: &str) -> String {
     let words = line.split_whitespace().map(|word| if is_number(word) { "0" } else { word });
     let words: Vec<_> =
         words.map(|word| if matches!(word, "B" | "KiB" | "MiB") { "B" } else { word }).collect();
-    // What instructions stand at an address is the compiler's affair.
+    // The instructions at an address depend on the compiler.
     let kept = if line.trim_start().starts_with("0x") { words.len().min(3) } else { words.len() };
     words.get(..kept).unwrap_or_default().join(" ")
 }
@@ -90,7 +90,7 @@ impl Desk {
     }
 }
 
-/// True if all that the tutorial needs is here; else what is missing is said.
+/// Whether everything that the tutorial needs is installed; otherwise prints what is missing.
 pub(crate) fn has_tools(desk: &Desk) -> bool {
     let list = desk.type_in("quipu record --list");
     let qemu = list.lines().skip_while(|line| !line.starts_with("qemu")).nth(1);
@@ -102,14 +102,14 @@ pub(crate) fn has_tools(desk: &Desk) -> bool {
     true
 }
 
-/// The number that follows `label`, in the first line that begins with it.
+/// The number after `label`, in the first line that begins with it and has one.
 fn number(output: &str, label: &str) -> u64 {
     let mut rest = output.lines().filter_map(|line| line.trim_start().strip_prefix(label));
     let found = rest.find_map(|rest| rest.split_whitespace().next()?.replace(',', "").parse().ok());
     found.unwrap_or_else(|| panic!("no number behind {label:?} in {output}"))
 }
 
-/// The misses of the first caches for data, in the table of levels, whose columns are caches, hits, misses.
+/// Misses of the first data caches in the table of levels, whose columns are caches, hits, misses.
 fn first_misses(output: &str) -> u64 {
     let mut rows = output.lines().filter_map(|line| line.trim_start().strip_prefix("L1D "));
     let found = rows.find_map(|row| {
@@ -120,7 +120,7 @@ fn first_misses(output: &str) -> u64 {
     found.unwrap_or_else(|| panic!("no row of L1D in {output}"))
 }
 
-/// Types in all steps and gives what each prints, in which the lines that a page shows stand, as `seen` sees them.
+/// Runs all steps and returns their output, which has to contain the lines shown on the page, compared after `seen`.
 fn typed<'s>(desk: &Desk, steps: &'s [Step], seen: fn(&str) -> String) -> BTreeMap<&'s str, String> {
     assert!(steps.iter().any(|step| !step.shown.is_empty()));
     let mut outputs = BTreeMap::new();
@@ -141,7 +141,7 @@ fn the_commonest_jobs_are_done_as_their_page_says() {
     std::os::unix::fs::symlink(docs().join("../traces"), desk.folder.path().join("traces")).unwrap();
     let page = fs::read_to_string(docs().join("howto.md")).unwrap();
     let steps = steps(&page);
-    // No compiler and no other machine has a say in these: their lines are compared to the letter.
+    // These do not depend on compilers or machines, so their lines are compared exactly.
     let outputs = typed(&desk, &steps, str::to_owned);
     assert!(outputs.len() >= page.matches("\n### ").count());
 }
@@ -165,7 +165,7 @@ fn what_the_tutorial_types_shows_what_it_says() {
     let all = number(matrix, "L1D misses");
     assert!(all > 10 * number(types("matrix-fixed"), "L1D misses"));
     assert!(number(list, "L1D misses") > 2 * number(types("list-fixed"), "L1D misses"));
-    // By the source: two accesses in each step of the inner loop, two for each sum; what is set before; what is printed.
+    // From the source: two accesses per step of the inner loop, two per sum; initialization before, output after.
     let [rows, n] = [16, 128];
     assert_eq!(number(matrix, "accesses "), 2 * rows * n * n + 2 * rows * n + n * n + rows * n + 1);
     // Twenty rounds over two members of 2,000 people, and three stores to each.

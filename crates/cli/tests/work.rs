@@ -1,9 +1,9 @@
-//! How many instructions the hot loops take: Valgrind counts them, which no load of the machine changes.
+//! Number of instructions in hot loops, as counted by Valgrind, which the machine's load does not affect.
 //!
-//! Each case runs on a large and on a small trace of one family; the difference is work on records, without what starting the
-//! program costs. More than 5 % above the number in `work.tsv` fails. The program is the one that tests run, whose hot
-//! crates are optimised; counts of another compiler differ a little.
-//! `BLESS=1 cargo nextest run -p quipu-cli -E 'test(work::)' -j 1` accepts what is counted now, for a person to review.
+//! Each case runs on a large and on a small trace of one family; the difference is the work for records, without the cost of
+//! starting the program. A count more than 5 % above the number in `work.tsv` fails. The program is the test build, whose
+//! hot crates are optimised; counts of another compiler differ slightly. `BLESS=1 cargo nextest run -p quipu-cli -E
+//! 'test(work::)' -j 1` accepts the current counts, for a person to review.
 
 use quipu_testkit::fixtures;
 use std::collections::BTreeMap;
@@ -11,14 +11,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// How many thousandths above its stored number a count may be.
+/// Permitted excess over the stored number, in thousandths.
 const TOLERANCE: u64 = 50;
 
 fn list() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/work.tsv")
 }
 
-/// The stored numbers, in thousands of instructions: a line for each case, a tab between its name and its number.
+/// The stored numbers, in thousands of instructions: one line per case, with a tab between name and number.
 fn stored() -> BTreeMap<String, u64> {
     let text = fs::read_to_string(list()).unwrap_or_default();
     let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -36,14 +36,15 @@ fn store(name: &str, count: u64) {
     fs::write(list(), format!("{head}{}", lines.concat())).unwrap();
 }
 
-/// Instructions that the program executes with these arguments; `@` is the trace and `>` a new file. `None` without Valgrind.
+/// Number of instructions that the program executes with these arguments; `@` is the trace and `>` a new file. `None`
+/// without Valgrind.
 fn count(args: &[&str], trace: &Path) -> Option<u64> {
     let folder = tempfile::tempdir().unwrap();
     let counts = folder.path().join("counts");
     let mut command = Command::new("valgrind");
     command.args(["--tool=cachegrind", "--cache-sim=no", "-q"]);
     command.arg(format!("--cachegrind-out-file={}", counts.display())).arg(env!("CARGO_BIN_EXE_quipu"));
-    // One thread, because threads that wait for each other look around.
+    // One thread, because threads that wait for each other spin.
     command.args(["-j", "1", "-q"]);
     for arg in args {
         match *arg {
@@ -73,7 +74,7 @@ fn holds(name: &str, args: &[&str], large: &str, small: &str) {
     compare(name, count(args, &large), count(args, &small));
 }
 
-/// The same for what every verb does before it reads records: to recognise a trace and to open it.
+/// The same for the work before records are read: recognising and opening a trace.
 #[track_caller]
 fn opens(name: &str, family: &str, trace: &str) {
     let trace = fixtures(family).join(trace);
@@ -97,7 +98,7 @@ fn compare(name: &str, large: Option<u64>, small: Option<u64>) {
     );
 }
 
-/// What a hook costs in the loop over events: with a back end that counts them, less one that takes none.
+/// Cost of a hook in the loop over events: with a back end that counts them, minus one that takes none.
 #[test]
 fn the_hook_of_a_back_end() {
     let trace = fixtures("prism").join("fixed/prodcons.full.fixed18.zst");
@@ -128,7 +129,7 @@ fn a_cache_under_drmemtrace() {
     holds("drmemtrace-cache", &["sim", "cache", "@"], THREADS, SMALL);
 }
 
-/// A trace of one thread, so that three cores of four rest.
+/// A trace of one thread, so that three of four cores are idle.
 const THREAD: &str = "drmemtrace/threadsig.x64/drmemtrace.threadsig.872884.3060.trace.zip";
 
 #[test]

@@ -1,4 +1,4 @@
-//! Whatever a verb writes can be read again; what could not be is refused with a sentence, and nothing is written.
+//! All output of verbs can be read again; output that could not be is refused with a message, and nothing is written.
 
 use quipu_testkit::fixtures;
 use std::fs;
@@ -9,7 +9,7 @@ fn quipu(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_quipu")).args(["-q", "-j", "1"]).args(args).output().unwrap()
 }
 
-/// How many records of a kind, or calls, a trace has.
+/// Number of records of a kind, or of calls, in a trace.
 fn count(trace: &Path, kind: Option<&str>) -> usize {
     let kind = kind.map(|kind| ["--kind", kind]);
     let args: Vec<&str> =
@@ -19,14 +19,14 @@ fn count(trace: &Path, kind: Option<&str>) -> usize {
     done.stdout.iter().filter(|byte| **byte == b'\n').count()
 }
 
-/// A trace, what is counted in it, and what is written of it.
+/// A trace, the kind of records to count in it, and edits to apply.
 struct Case {
     trace: PathBuf,
     kind: Option<&'static str>,
     edits: Vec<Vec<&'static str>>,
 }
 
-/// Small traces, whole and odd, of all formats that are written.
+/// Small traces, normal and odd ones, of all formats that can be written.
 fn cases(folder: &Path) -> Vec<Case> {
     let containers = |names: &[&'static str]| {
         names.iter().map(|name| vec!["convert", "--container", *name]).collect::<Vec<_>>()
@@ -112,7 +112,7 @@ fn cases(folder: &Path) -> Vec<Case> {
     cases
 }
 
-/// Verbs that write all of a trace, so that as much can be counted in what they write.
+/// Whether an edit keeps all records, so that the counts agree.
 fn keeps_all(edit: &[&str]) -> bool {
     let is_whole = ["convert", "split", "edit", "disassemble", "recover"].contains(&edit[0]);
     is_whole && !edit.contains(&"--to") && !edit.contains(&"--thread")
@@ -145,7 +145,7 @@ fn what_is_written_can_be_read_again() {
             }
             for verb in ["info", "view"] {
                 let read = quipu(&[verb, out.to_str().unwrap()]);
-                // An odd input may leave a trace about which there is something to say, but it is a trace.
+                // The output for an odd input may have findings, but it is a trace.
                 let is_read =
                     read.status.success() || !done.status.success() && read.status.code() == Some(1);
                 if !is_read {

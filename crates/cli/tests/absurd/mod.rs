@@ -1,7 +1,7 @@
-//! Traces that claim what no program does: sizes, ids, counts and addresses at the end of what their fields hold. Each verb
-//! answers each of them within a gigabyte, and the file beside this one says how.
+//! Traces with values that no program produces: sizes, ids, counts and addresses at the limits of their fields. Each verb
+//! has to handle each of them within a gigabyte; the file next to this one records how.
 //!
-//! The traces are made in `samples`. `BLESS=1` writes the file anew, for a person to review.
+//! The traces are made in `samples`. `BLESS=1` rewrites the file, for a person to review.
 
 mod samples;
 
@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// Further lines than one for each verb; `@` is the trace, `%` a place to write to.
+/// Command lines in addition to one per verb; `@` is the trace, `%` an output path.
 const MORE: &[&[&str]] = &[
     &["view", "--json", "@"],
     &["analyze", "working-set,hot,histogram,heatmap,reuse-distance,reuse-time,miss-ratio", "@"],
@@ -30,16 +30,16 @@ const MORE: &[&[&str]] = &[
     &["as", "dtrace", "@"],
 ];
 
-/// What a run came to.
+/// Result of a run.
 struct Said {
     code: Option<i32>,
     out: String,
     err: String,
-    /// The most memory that it took; 0 if the system does not tell.
+    /// Peak memory; 0 if the system does not report it.
     peak_bytes: u64,
 }
 
-/// Runs the program with at most a gigabyte of addresses.
+/// Runs the program with an address space of at most a gigabyte.
 fn run(line: &[&str], trace: &Path) -> Said {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
@@ -60,7 +60,7 @@ fn run(line: &[&str], trace: &Path) -> Said {
     let status = format!("/proc/{}/status", child.id());
     let mut peak_bytes = 0;
     let code = loop {
-        // The system keeps the peak, so that only what is allocated right before the end can be missed.
+        // The system records the peak, so only memory allocated immediately before the end can be missed.
         peak_bytes = resident_peak(&status).unwrap_or(0).max(peak_bytes);
         match child.try_wait().unwrap() {
             Some(status) => break status.code(),
@@ -76,19 +76,19 @@ fn resident_peak(status: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-/// One line of the file: the verb, the exit code, and the first thing that it complains of. With whether the verb could do
-/// anything.
+/// One line of the file: the verb, the exit code, and the first complaint. Also returns whether the verb produced any
+/// result.
 fn answer(sample: &Sample, line: &[&str], folder: &Path) -> (String, bool) {
     let trace = folder.join(sample.name);
     let Said { code, out, err, .. } = run(line, &trace);
     let is_complaint = |line: &&str| {
         ["error:", "warning:", "thread '", "memory allocation"].iter().any(|word| line.starts_with(word))
     };
-    // The findings of a check are its answer.
+    // The findings of `check` are part of its result.
     let answer = if line[0] == "check" { out.as_str() } else { "" };
     let complaint = err.lines().chain(answer.lines()).find(is_complaint).unwrap_or("");
     let complaint = complaint.replace(&format!("{}/", folder.display()), "");
-    // What is written to has another name in each run.
+    // The output has a different name in each run.
     let output = ["out", "out.arrow", "out.parquet"].iter().find_map(|name| {
         let (_, what) = complaint.split_once(&format!("/{name}: "))?;
         Some(format!("error: {name}: {what}"))
@@ -119,7 +119,7 @@ fn every_verb_answers_absurd_traces_as_written_down() {
                     for sample in *family {
                         let (answer, is_able) = answer(sample, line, folder.path());
                         text.push_str(&answer);
-                        // The verb is for other families, which it says once.
+                        // The verb is for other families, which is recorded only once.
                         if text.len() == answer.len() && !is_able {
                             break;
                         }
@@ -158,7 +158,7 @@ fn accesses_of_65535_bytes_take_no_more_memory_than_small_ones() {
     }
 }
 
-/// A machine goes through the lines one by one, so these are fewer accesses.
+/// A machine processes the lines one by one, so these are fewer accesses.
 #[test]
 fn lines_of_large_accesses_that_miss_take_little_memory() {
     let folder = tempfile::tempdir().unwrap();
@@ -171,7 +171,7 @@ fn lines_of_large_accesses_that_miss_take_little_memory() {
     }
 }
 
-/// Where a trace holds many accesses of the largest size that is allowed, wherever they lie.
+/// A trace with many accesses of the largest allowed size, at any address.
 #[test]
 fn thousands_of_accesses_of_a_megabyte_fit_into_a_gigabyte() {
     let folder = tempfile::tempdir().unwrap();

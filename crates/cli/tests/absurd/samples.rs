@@ -1,6 +1,6 @@
 //! Absurd traces of each family, written field by field.
 
-/// A trace under the name that its file gets.
+/// A trace with the name of its file.
 pub(super) struct Sample {
     pub(super) name: &'static str,
     pub(super) bytes: Vec<u8>,
@@ -8,7 +8,7 @@ pub(super) struct Sample {
 
 const MAX: u64 = u64::MAX;
 
-/// All samples, family by family.
+/// All samples, grouped by family.
 pub(super) fn all() -> Vec<Vec<Sample>> {
     let [entries, din, lackey] = <[_; 3]>::try_from(wide(300)).unwrap();
     let is_din = |(name, _): &(&str, Vec<u8>)| name.ends_with(".din");
@@ -29,7 +29,7 @@ pub(super) fn all() -> Vec<Vec<Sample>> {
     families.into_iter().map(|family| family.into_iter().map(sample).collect()).collect()
 }
 
-/// Accesses of 65,535 bytes, each to lines of its own, in families that have room for such.
+/// Accesses of 65,535 bytes, each to lines of its own, in families that can represent them.
 pub(super) fn wide(n: u64) -> Vec<(&'static str, Vec<u8>)> {
     let addr = |nth: u64| nth << 16;
     let entries =
@@ -43,7 +43,7 @@ pub(super) fn wide(n: u64) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Workload events with the largest numbers, in a stream.
+/// Workload events with the largest possible numbers, in a stream.
 fn prism() -> Vec<(&'static str, Vec<u8>)> {
     let slot = |bytes: &[u8]| [bytes, &vec![0xff; 18 - bytes.len()]].concat();
     let access = |addr: u64, size: u16, kind: u8| {
@@ -66,11 +66,11 @@ fn prism() -> Vec<(&'static str, Vec<u8>)> {
         let [plain, stream] = ["plain", name].map(|name| folder.path().join(name));
         std::fs::write(&plain, bytes).unwrap();
         let mut convert = std::process::Command::new(env!("CARGO_BIN_EXE_quipu"));
-        // Types without a meaning are damage, and are copied all the same.
+        // Events of unknown types are damage, but are copied anyway.
         convert.args(["convert", "-q", "--keep-damaged", "--format", "prism", "--open", "encoding=fixed"]);
         let output = convert.arg(&plain).arg("-o").arg(&stream).output().unwrap();
         assert!(matches!(output.status.code(), Some(0 | 1)), "{name}: {output:?}");
-        // Of nonsense nothing is kept.
+        // If all events are nonsense, nothing is kept.
         Some((name, std::fs::read(stream).ok()?))
     };
     made.into_iter().filter_map(in_stream).collect()
@@ -84,12 +84,12 @@ fn marker(kind: u16, value: u64) -> Vec<u8> {
     entry(28, kind, value)
 }
 
-/// Instructions of four bytes, one after the other.
+/// Consecutive instructions of four bytes.
 fn instr(nth: u64) -> Vec<u8> {
     entry(10, 4, 0x40_0000 + 4 * nth)
 }
 
-/// What the head of a trace of drmemtrace says.
+/// Header values of a drmemtrace trace.
 struct Head {
     thread: u64,
     process: u64,
@@ -185,7 +185,7 @@ fn cacheray() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// A number as apitrace writes it.
+/// A number in apitrace's encoding.
 fn number(mut number: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while number > 127 {
@@ -196,7 +196,7 @@ fn number(mut number: u64) -> Vec<u8> {
     bytes
 }
 
-/// A call of `glFoo` with one argument, whose signature may be the first.
+/// A call of `glFoo` with one argument; may contain the signature.
 struct Call {
     nth: u64,
     thread: u64,
@@ -204,7 +204,7 @@ struct Call {
     n_args: u64,
     index: u64,
     value: Vec<u8>,
-    /// The number under which it is left.
+    /// The call number in the leave event.
     left: u64,
 }
 
@@ -265,7 +265,7 @@ fn text() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Recordings: cells that no program can have written, and frames that say other numbers than they have.
+/// Recordings with cells that no program can write, and with frame headers that contradict their contents.
 fn recordings() -> Vec<(&'static str, Vec<u8>)> {
     use quipu_cells::layout::{Frame, encoding, kind};
     use quipu_cells::whole;
@@ -300,7 +300,7 @@ fn recordings() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Captures of DTrace: descriptions with their buffers, lines, and a buffer with descriptions in it.
+/// Captures of DTrace: descriptions with their buffers, lines, and a buffer that contains descriptions.
 fn dtrace() -> Vec<(&'static str, Vec<u8>)> {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();

@@ -1,7 +1,7 @@
-//! A headless Chromium, driven through its debugging pipe: pages are opened, clicked at and looked into as a person would.
+//! A headless Chromium, controlled through its debugging pipe: opens pages, clicks, and inspects them as a person would.
 //!
-//! Debian's package is called `chromium`; `./dev test` installs it when root. `QUIPU_BROWSER` names another program of
-//! the family. Without any, tests fail and say so: a page that no browser has opened is not tested.
+//! Debian's package is called `chromium`; `./dev test` installs it when run as root. `QUIPU_BROWSER` names another browser
+//! of the family. Without any, the tests fail with a message, because a page that no browser has opened is not tested.
 
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// One browser at a time: each needs some hundred megabytes.
+/// One browser at a time: each needs several hundred megabytes.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// A browser that takes longer than this for everything is ended, and its test fails.
+/// A browser that runs longer than this in total is killed, and its test fails.
 const PATIENCE: Duration = Duration::from_secs(75);
 
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
@@ -27,7 +27,7 @@ pub(crate) struct Browser {
     from: BufReader<File>,
     session: Option<String>,
     next_id: u64,
-    /// What happened since the page was opened.
+    /// Events since the page was opened.
     events: VecDeque<Value>,
     _folder: TempDir,
     _turn: MutexGuard<'static, ()>,
@@ -56,7 +56,7 @@ impl Browser {
         let folder = tempfile::tempdir().unwrap();
         let pipes = Command::new("mkfifo").args(["to", "from"]).current_dir(&folder).status().unwrap();
         assert!(pipes.success(), "mkfifo");
-        // The debugging pipe is descriptors 3 and 4, which only a shell can give without unsafe code.
+        // The debugging pipe uses descriptors 3 and 4, which without unsafe code only a shell can set up.
         let child = Command::new("sh")
             .args(["-c", "exec \"$0\" \"$@\" 3<to 4>from 2>errors"])
             .arg(program)
@@ -86,7 +86,7 @@ impl Browser {
                 std::thread::sleep(Duration::from_millis(200));
             }
         });
-        // In the shell's order: opening waits for the other side.
+        // In the shell's order: opening blocks until the other side opens.
         let to = OpenOptions::new().write(true).open(folder.path().join("to")).unwrap();
         let from = BufReader::new(File::open(folder.path().join("from")).unwrap());
         let mut browser = Browser {
@@ -135,7 +135,7 @@ impl Browser {
         serde_json::from_slice(&message).unwrap()
     }
 
-    /// Opens a page from disk and waits until it is there.
+    /// Opens a page from disk and waits until it is loaded.
     pub(crate) fn open(&mut self, path: &Path) {
         self.events.clear();
         let url = format!("file://{}", path.display());
@@ -145,11 +145,11 @@ impl Browser {
             let event = self.receive();
             self.events.push_back(event);
         }
-        // Complaints about what the page did while it loaded come before the answer to this.
+        // Complaints about the page's loading arrive before the result of this.
         self.eval("document.fonts.ready.then(() => 0)");
     }
 
-    /// The value of an expression on the page; a promise is waited for.
+    /// The value of an expression on the page; waits for promises.
     pub(crate) fn eval(&mut self, expression: &str) -> Value {
         let wanted = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         let answer = self.call("Runtime.evaluate", wanted);
@@ -157,7 +157,7 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// What the page complained about since it was opened: messages, exceptions, violations of its policy.
+    /// Complaints since the page was opened: messages, exceptions, violations of its policy.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let is_complaint = |event: &&Value| {
             let method = event["method"].as_str().unwrap_or("");
@@ -166,15 +166,15 @@ impl Browser {
         self.events.iter().filter(is_complaint).map(|event| event["params"].to_string()).collect()
     }
 
-    /// The addresses that were asked for since the page was opened.
+    /// URLs requested since the page was opened.
     pub(crate) fn requests(&self) -> Vec<String> {
         let sent = self.events.iter().filter(|event| event["method"] == "Network.requestWillBeSent");
         sent.map(|event| event["params"]["request"]["url"].as_str().unwrap_or("").to_owned()).collect()
     }
 
-    /// Moves the pointer to a share of the width and height of the element that `expression` gives.
+    /// Moves the pointer to a position in the element that `expression` yields, given as shares of its width and height.
     pub(crate) fn point_at(&mut self, expression: &str, (x, y): (f64, f64)) -> (f64, f64) {
-        // The page learns of scrolling a frame later, which must not come after the pointer.
+        // The page handles scrolling one frame later, which must not happen after the pointer has moved.
         let frame = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))";
         let place = self.eval(&format!(
             "(async () => {{ const e = {expression}; e.scrollIntoView({{ block: 'center' }}); await {frame}; \
@@ -185,7 +185,7 @@ impl Browser {
         (x, y)
     }
 
-    /// Clicks into the middle of the element that `expression` gives.
+    /// Clicks on the middle of the element that `expression` yields.
     pub(crate) fn click(&mut self, expression: &str) {
         let (x, y) = self.point_at(expression, (0.5, 0.5));
         for what in ["mousePressed", "mouseReleased"] {
@@ -194,7 +194,7 @@ impl Browser {
         }
     }
 
-    /// What the system asks pages to look like: `light` or `dark`, on `screen` or in `print`.
+    /// Emulates the system's preferences: `light` or `dark`, on `screen` or in `print`.
     pub(crate) fn emulate(&mut self, scheme: &str, media: &str) {
         let feature = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
         self.call("Emulation.setEmulatedMedia", json!({ "media": media, "features": feature }));
@@ -205,7 +205,7 @@ impl Browser {
         self.call("Emulation.setDeviceMetricsOverride", size);
     }
 
-    /// Keeps a picture of the whole page, for people, in the folder that `QUIPU_PICTURES` names, if it does.
+    /// Saves a screenshot of the whole page, for people, in the folder named by `QUIPU_PICTURES`, if that is set.
     pub(crate) fn picture(&mut self, name: &str) {
         let Some(folder) = std::env::var_os("QUIPU_PICTURES") else { return };
         let shot = self.call("Page.captureScreenshot", json!({ "captureBeyondViewport": true }));

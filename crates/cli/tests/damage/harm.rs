@@ -1,66 +1,66 @@
-//! What is done to a file.
+//! Kinds of damage.
 
 use quipu::source::{Ahead, PackOptions, Packer, Packing, Pool, Source, StreamOptions};
 use std::io::Cursor;
 use std::ops::Range;
 
-/// A kind of damage.
+/// A kind of damage to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Harm {
-    /// The end is missing, from this share of the file on, in thousandths.
+    /// The end is missing, from this position on, in thousandths of the file.
     Cut(usize),
-    /// Bits of one byte are changed.
+    /// Some bits of one byte are changed.
     Flip(usize),
-    /// A run of bytes is zeros.
+    /// A run of bytes is overwritten with zeros.
     Zeros(usize),
-    /// A run of bytes stands twice.
+    /// A run of bytes is repeated.
     Twice(usize),
-    /// All bytes after the head of the container are others.
+    /// All bytes after the header of the container are replaced.
     Blank,
-    /// A member of an archive is missing in its directory.
+    /// The directory of an archive lacks a member.
     MissingMember,
-    /// A file of a folder is missing.
+    /// A folder lacks a file.
     MissingFile,
-    /// The thread that ends at the end of the stream is another one.
+    /// The exit at the end of the stream belongs to another thread.
     Stranger,
-    /// An archive is packed again with other members: its checksums are right.
+    /// An archive is repacked with changed members, with correct checksums.
     Repacked(Repacked),
 }
 
-/// What is wrong with the members of an archive that is packed again.
+/// Changes to the members of a repacked archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repacked {
-    /// The member in the middle stands twice.
+    /// The middle member occurs twice.
     Twice,
-    /// The member in the middle lacks some entries in its own middle.
+    /// The middle member lacks some entries in its middle.
     Gap,
-    /// Some of its entries stand twice.
+    /// Some entries of the middle member are repeated.
     Repetition,
-    /// Its second half is missing.
+    /// The second half of the middle member is missing.
     Short,
-    /// The first member is missing, which has the header.
+    /// The first member, which contains the header, is missing.
     First,
-    /// The member in the middle is empty.
+    /// The middle member is empty.
     Empty,
     /// The first member is empty.
     EmptyFirst,
-    /// The thread that ends is another one.
+    /// The exit belongs to another thread.
     Stranger,
-    /// The member in the middle and the one after it have changed places.
+    /// The middle member and its successor are swapped.
     Swapped,
 }
 
-/// Bytes of an entry.
+/// Bytes per entry.
 const ENTRY_BYTES: usize = 12;
 
-/// How many bytes say what the container is.
+/// Bytes that identify the container.
 const HEAD_BYTES: usize = 12;
 
-/// How many bytes a run has.
+/// Length of a run in bytes.
 const RUN_BYTES: usize = 64;
 
 impl Harm {
-    /// What is done to each sample: of the kinds that `QUIPU_DAMAGE_KINDS` names, if it is set.
+    /// The kinds of damage for each sample, restricted to those that `QUIPU_DAMAGE_KINDS` names, if it is set.
     pub(crate) fn all() -> Vec<Harm> {
         let kinds = std::env::var("QUIPU_DAMAGE_KINDS").ok();
         let is_wanted =

@@ -1,12 +1,12 @@
-//! Damaged traces through the verbs: one rule for all of them, whatever the format and the container.
+//! Damaged traces through all verbs: one rule for all of them, for every format and container.
 //!
-//! Lost data is an error: exit code 1, also with `-q`, and every verb names the same place. Code 2 is for files that
-//! cannot be read at all. What a format cannot notice, no verb notices. The samples are in `samples`, what is done to them in
-//! `harm`, and the comparison of the verbs in `walk`.
+//! Lost data is an error: the exit code is 1, also with `-q`, and every verb reports the same place. Code 2 is for files
+//! that cannot be read at all. Damage that a format cannot detect is not reported by any verb. The samples are in `samples`,
+//! the kinds of damage in `harm`, and the comparison of the verbs in `walk`.
 //!
-//! `QUIPU_DAMAGE=full` damages each sample in many more places. A test for each family of samples can be run alone, and
-//! `QUIPU_DAMAGE_KINDS=cut,twice` leaves out the other kinds of damage (`cut`, `flip`, `zeros`, `twice`, `blank`, `member`,
-//! `file`, `stranger`, `repacked`).
+//! `QUIPU_DAMAGE=full` damages each sample in many more places. The test of each family of samples can be run alone, and
+//! `QUIPU_DAMAGE_KINDS=cut,twice` selects kinds of damage (`cut`, `flip`, `zeros`, `twice`, `blank`, `member`, `file`,
+//! `stranger`, `repacked`).
 
 pub(crate) mod harm;
 pub(crate) mod samples;
@@ -16,15 +16,15 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-/// How a verb is called on a trace; `None` for one that reads no trace of its own.
+/// Arguments of a verb for a trace; `None` for verbs that read no trace.
 pub(crate) type Call = Option<&'static [&'static str]>;
 
-/// Every verb, in the order of the help. `@` is the damaged trace, `%` a file to write, `-` standard output.
+/// Every verb, in the order of the help. `@` is the damaged trace, `%` an output file, `-` standard output.
 pub(crate) const VERBS: &[(&str, Call)] = &[
     ("report", Some(&["report", "@"])),
     ("view", Some(&["view", "@"])),
     ("analyze", Some(&["analyze", "schedule", "@"])),
-    // Those of drmemtrace read its entries as they are.
+    // drmemtrace's own analyses read its entries directly.
     ("analyze", Some(&["analyze", "counts", "@"])),
     ("analyze", Some(&["analyze", "schedule-files", "@"])),
     ("check", Some(&["check", "@"])),
@@ -46,7 +46,7 @@ pub(crate) const VERBS: &[(&str, Call)] = &[
     ("run", Some(&["run", "--backend", "null", "@", "-o", "%"])),
     ("new-tool", None),
     ("info", Some(&["info", "@"])),
-    // A build of its own has its engine.
+    // Only a special build has the engine.
     ("sql", None),
     // Most traces do not describe themselves.
     ("describe", None),
@@ -61,19 +61,19 @@ pub(crate) const VERBS: &[(&str, Call)] = &[
     ("completions", None),
 ];
 
-/// A word of a call, for a trace and a place to write to.
+/// A word of a command line, with the trace and the output path filled in.
 pub(crate) fn word(word: &str, trace: &str, out: &str) -> String {
     if word == "@" { trace.to_owned() } else { word.replace('%', out) }
 }
 
-/// What a verb said.
+/// Output of a verb.
 struct Said {
     code: i32,
     /// Standard output.
     out: String,
     /// Standard error.
     err: String,
-    /// What was to be written is there.
+    /// Whether the output file exists.
     has_output: bool,
 }
 
@@ -88,7 +88,7 @@ fn run(call: &[&str], trace: &Path, flags: &[&str]) -> Said {
     let has_output = ["", "arrow", "parquet"].iter().any(|ending| out.with_extension(ending).exists());
     Said {
         code: output.status.code().unwrap(),
-        // It has another name in each run.
+        // The output has a different name in each run.
         out: text(&output.stdout).replace(out.to_str().unwrap(), "%"),
         err: text(&output.stderr),
         has_output,

@@ -1,4 +1,4 @@
-//! A sample of each format in each container.
+//! One sample of each format in each container.
 
 use quipu::engine::{InTime, Watch};
 use quipu::model::transform::{Silent, TransformJob};
@@ -12,32 +12,32 @@ use std::process::Command;
 
 /// A trace that can be damaged.
 pub(crate) struct Sample {
-    /// What it is called in messages.
+    /// Name in messages.
     pub(crate) name: &'static str,
-    /// What is read: a file, or a folder.
+    /// The path to read: a file or a folder.
     pub(crate) trace: PathBuf,
     /// The file that is damaged.
     pub(crate) file: PathBuf,
-    /// Whether each change of a byte is noticed, because the container has checksums or the format leaves no room.
+    /// Whether every change of a byte is detected, because the container has checksums or the format has no redundancy.
     pub(crate) has_checksums: bool,
     /// Whether `info` reads headers only.
     pub(crate) is_headed: bool,
 }
 
 impl Sample {
-    /// Whether verbs read only the files and columns that they need: what is damaged elsewhere changes no answer of theirs.
+    /// Whether verbs read only the files and columns that they need, so that damage elsewhere does not change their results.
     /// `check` reads everything.
     pub(crate) fn is_read_in_part(&self) -> bool {
         self.name.split('.').next() == Some("columnar")
     }
 }
 
-/// All samples, written to a folder.
+/// Writes all samples to a folder.
 pub(crate) fn all(folder: &Path) -> Vec<Sample> {
     some(folder, &|_| true)
 }
 
-/// The samples whose names are wanted, written to a folder.
+/// Writes the samples with matching names to a folder.
 pub(crate) fn some(folder: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Sample> {
     let mut all = Vec::new();
     let mut add = |name: &'static str, from: PathBuf, has_checksums: bool, is_headed: bool| {
@@ -46,7 +46,7 @@ pub(crate) fn some(folder: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Sampl
         }
         let home = folder.join(name);
         fs::create_dir(&home).unwrap();
-        // A name that ends in `.trace` is taken for one of drmemtrace where nothing can be inflated.
+        // A file named `.trace` is taken for drmemtrace if nothing of it can be inflated.
         let file_name = from.file_name().unwrap().to_str().unwrap();
         let file =
             home.join(if is_headed { file_name.to_owned() } else { file_name.replace(".trace", ".sample") });
@@ -81,13 +81,13 @@ pub(crate) fn some(folder: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Sampl
     add("din", fixtures("din").join("labels.din"), false, false);
     add("din.gz", fixtures("din").join("nodes.din.gz"), true, false);
     add("xdin.gz", fixtures("din").join("nodes.xdin.gz"), true, false);
-    // What describes the records stands in frames, too, and a flipped bit of text in one is still text.
+    // Descriptions of records are in frames, too, and text with a flipped bit is still text.
     add("stream", fixtures("stream").join("two-producers.quipu"), true, true);
     add("dtrace.raw", fixtures("dtrace").join("linux/syscall_trace/raw.jsonl"), false, false);
     add("dtrace.raw.gz", fixtures("dtrace").join("linux/syscall_lat/raw.jsonl.gz"), true, false);
     add("dtrace.midbuf", fixtures("stream").join("padding.midbuf"), false, false);
     add("dtrace.quipu", fixtures("stream").join("dtrace-mixed_1000.quipu"), true, false);
-    // Who reads the bytes in a frame notices every change of it; `check` also one of frames that describe them.
+    // Readers of the bytes in a frame detect any change of them; `check` also detects changes of descriptive frames.
     for (name, from, is_headed) in [
         ("drmemtrace.carried", drmemtrace(&format!("tiny.chunk1000/{tiny}.zip")), true),
         ("apitrace.carried", apitrace("threads-3x20.trace"), false),
@@ -156,7 +156,7 @@ pub(crate) fn some(folder: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Sampl
     all
 }
 
-/// Tables and lenses of a trace as files of Parquet and Arrow.
+/// Tables and lenses of a trace as Parquet and Arrow files.
 fn tables(folder: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Sample> {
     let from = fixtures("lackey").join("nodes.lackey.gz");
     let sample = |name: &'static str, trace: PathBuf, file: PathBuf, has_checksums| Sample {
@@ -195,7 +195,7 @@ fn tables(folder: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Sample> {
     all
 }
 
-/// Unpacks the file of words in a folder of raw files, and gives it.
+/// Unpacks the file of words in a folder of raw files; returns its path.
 fn unpacked(raw: &Path) -> PathBuf {
     let files = fs::read_dir(raw).unwrap().map(|entry| entry.unwrap().path());
     let packed = files.filter(|file| file.to_str().unwrap().ends_with(".raw.gz")).min().unwrap();
@@ -207,17 +207,17 @@ fn unpacked(raw: &Path) -> PathBuf {
     file
 }
 
-/// A trace in another container.
+/// A trace converted to another container.
 fn converted(from: &Path, folder: &Path, name: &str, container: &str) -> PathBuf {
     converted_to(from, folder.join(name), &["--container", container])
 }
 
-/// A trace in a stream.
+/// A trace carried by a stream.
 fn carried(from: &Path, folder: &Path, name: &str) -> PathBuf {
     converted_to(from, folder.join(name).with_extension("quipu"), &[])
 }
 
-/// A trace as it is converted into a file of this name.
+/// A trace converted to a file with this name.
 fn converted_to(from: &Path, path: PathBuf, options: &[&str]) -> PathBuf {
     let mut convert = Command::new(env!("CARGO_BIN_EXE_quipu"));
     convert.args(["convert", "-q"]).args(options).arg(from).arg("-o").arg(&path);
@@ -225,7 +225,7 @@ fn converted_to(from: &Path, path: PathBuf, options: &[&str]) -> PathBuf {
     path
 }
 
-/// The bytes of a trace, in frames that are much shorter than those of files.
+/// The bytes of a trace in a stream whose frames are much shorter than usual.
 fn in_frames(from: &Path, folder: &Path, name: &str) -> PathBuf {
     let plain = converted(from, folder, &format!("{name}.trace"), "plain");
     let path = folder.join(format!("{name}.quipu"));
@@ -253,7 +253,7 @@ fn in_frames(from: &Path, folder: &Path, name: &str) -> PathBuf {
 fn events(folder: &Path) -> PathBuf {
     let [dump, path] = ["made.dump", "made.prism"].map(|name| folder.join(name));
     let packed = fs::read(fixtures("prism").join("fixed/prodcons.main.fixed18.gz")).unwrap();
-    // Members of gzip one after the other are one file.
+    // Concatenated gzip members form one file.
     fs::write(&dump, packed.repeat(3)).unwrap();
     let mut convert = Command::new(env!("CARGO_BIN_EXE_quipu"));
     convert.args(["convert", "-q", "--format", "prism", "--open", "encoding=fixed"]);
@@ -262,7 +262,7 @@ fn events(folder: &Path) -> PathBuf {
     path
 }
 
-/// A recording of a program that exited: two frames of a thread, of 200 stores each.
+/// A recording of a program that exited: two frames of a thread, with 200 stores each.
 pub(crate) fn recorded() -> Vec<u8> {
     let store_of_8 = 0x13 << 48;
     let cells: Vec<[u64; 2]> =

@@ -1,4 +1,4 @@
-//! Every verb on every sample with every kind of damage.
+//! Runs every verb on every sample with every kind of damage.
 
 use super::harm::{Harm, Repacked};
 use super::samples::{self, Sample};
@@ -11,13 +11,13 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 
-/// Verbs whose exit code and places may go beyond what reading alone finds: they look at what records say, or past damage.
+/// Verbs that may find more than reading alone does: they examine the meaning of records, or continue after damage.
 const JUDGES: &[&str] = &["check", "recover"];
 
-/// Verbs that write what they can save, without being asked to.
+/// Verbs that write what they can save by default.
 const KEEPS: &[&str] = &["recover"];
 
-/// Verbs whose answer with `--json` is one object.
+/// Verbs whose `--json` output is one object.
 const ANSWERS_JSON: &[&str] = &[
     "report",
     "analyze",
@@ -34,7 +34,7 @@ const ANSWERS_JSON: &[&str] = &[
     "info",
 ];
 
-/// Command lines of other programs, as `quipu as` takes them.
+/// Command lines of other programs, as arguments of `quipu as`.
 const PLAYED: &[&[&str]] = &[
     &["as", "cacheray", "tracecheck", "@"],
     &["as", "apitrace", "dump", "@"],
@@ -53,24 +53,24 @@ const PLAYED: &[&[&str]] = &[
     &["as", "drmemtrace", "-tool", "record_filter", "-outdir", "%", "-indir", "@"],
 ];
 
-/// True if a command line is for traces of this sort.
+/// Whether a command line is for traces of this kind.
 fn is_played(call: &[&str], sample: &Sample) -> bool {
     let is_fitting = !call.contains(&"-infile") && !call.contains(&"-indir")
         || call.contains(&"-indir") == (sample.trace != sample.file);
     sample.name.split('.').next() == Some(call[1]) && is_fitting
 }
 
-/// Where damage is, as a verb prints it: offset, record, instruction.
+/// The place of damage as printed: offset, record, instruction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
-    /// The file's name, with the member in parentheses.
+    /// File name, with the member in parentheses.
     file: String,
     offset: Option<u64>,
     record: Option<u64>,
     instr: Option<u64>,
 }
 
-/// The lines that say what is wrong, in their order; not those that add it up.
+/// Error lines in order, without summaries.
 fn errors(text: &str) -> impl Iterator<Item = &str> {
     let errors = text.lines().filter_map(|line| line.strip_prefix("error: "));
     errors.filter(|line| {
@@ -88,12 +88,12 @@ fn errors(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The places in lines that begin with `error:`, in their order.
+/// The places in error lines, in order.
 fn places(text: &str) -> Vec<Place> {
     errors(text).map(place).collect()
 }
 
-/// The place that a line begins with.
+/// The place at the start of a line.
 fn place(line: &str) -> Place {
     let names_no_file = ["offset ", "record ", "instr "].iter().any(|word| line.starts_with(word));
     let (file, rest) = if names_no_file { ("", line) } else { line.split_once(": ").unwrap_or((line, "")) };
@@ -114,7 +114,7 @@ fn place(line: &str) -> Place {
     place
 }
 
-/// The places of errors in an object.
+/// The places of errors in a JSON object.
 fn places_in(answer: &Value) -> Vec<Place> {
     let found = answer["findings"].as_array().into_iter().flatten();
     let errors = found.filter(|finding| finding["severity"] == "error").chain([&answer["error"]]);
@@ -151,7 +151,7 @@ fn manual() -> &'static BTreeMap<String, String> {
     })
 }
 
-/// Compares the severities of an answer's findings with the manual.
+/// Compares the severities of findings with the manual.
 fn compare_with_manual(answer: &Value) -> Vec<String> {
     let found = answer["findings"].as_array().into_iter().flatten();
     let pairs =
@@ -166,24 +166,24 @@ fn compare_with_manual(answer: &Value) -> Vec<String> {
         .collect()
 }
 
-/// What a verb has to say of one damaged trace.
+/// A verb's report on one damaged trace.
 struct Told {
     verb: &'static str,
     code: i32,
     places: Vec<Place>,
-    /// Where reading stopped, if it did.
+    /// Place where reading stopped, if it did.
     stop: Option<Place>,
-    /// It writes a file.
+    /// Whether the verb writes a file.
     writes: bool,
-    /// What it says is lost.
+    /// The reported loss.
     lost: Option<String>,
-    /// What it printed, for messages.
+    /// The printed text, for messages.
     text: String,
-    /// Whether its answer is that of the whole trace.
+    /// Whether the result equals that of the undamaged trace.
     is_as_whole: bool,
 }
 
-/// True if a trace proved damaged before its format was known.
+/// Whether the trace was found damaged before its format was recognised.
 fn is_not_opened(said: &str) -> bool {
     said.contains("that cannot be inflated at all")
         || said.contains("nothing of the file can be read")
@@ -191,7 +191,7 @@ fn is_not_opened(said: &str) -> bool {
         || said.contains("there is no whole frame of the stream")
 }
 
-/// Compares what a verb writes of a damaged trace with what it says of that: nothing, or a doubtful file.
+/// Compares the output that a verb writes for a damaged trace with its messages: no output, or a doubtful file.
 fn compare_kept(
     verb: &str,
     call: &[&str],
@@ -218,17 +218,17 @@ fn compare_kept(
     }
 }
 
-/// What is said of a pipe that damaged records went into.
+/// Start of the message after damaged records went into a pipe.
 const DOUBTFUL_PIPE: &str = "standard output: from record ";
 
-/// The lines of an object that stands between others.
+/// The lines of a JSON object among other lines.
 fn object_in(text: &str) -> String {
     let lines = text.lines().skip_while(|line| *line != "{");
     let end = lines.clone().position(|line| line == "}").map_or(0, |at| at + 1);
     lines.take(end).collect::<Vec<_>>().join("\n")
 }
 
-/// Runs a verb as it is, and again with `-q` and, where its answer is an object, `--json`; complains where they differ.
+/// Runs a verb plainly, with `-q` and, if its result is an object, with `--json`; reports differences.
 fn tell(
     verb: &'static str,
     (call, whole): (&[&str], &str),
@@ -239,14 +239,14 @@ fn tell(
     let is_as_whole = out == whole;
     let writes = call.iter().any(|arg| arg.contains('%')) && !KEEPS.contains(&verb);
     let is_into_pipe = call.contains(&"-");
-    // What went into a pipe cannot be taken back.
+    // Output to a pipe cannot be undone.
     if is_into_pipe && code == 1 && !is_not_opened(&err) && !err.contains(DOUBTFUL_PIPE) {
         wrong.push(format!("{call:?} does not say from which record on it is doubtful: {err}"));
     }
     if writes && code == 1 {
         compare_kept(verb, call, sample, (&err, has_output), wrong);
     }
-    // The answer of `check` is its findings.
+    // The result of `check` is its findings.
     let text = if verb == "check" { format!("{out}{err}") } else { err };
     let places = places(&text);
     let is_json = ANSWERS_JSON.contains(&verb);
@@ -268,7 +268,7 @@ fn tell(
             }
         }
     }
-    // An error has no rule.
+    // Errors, unlike findings, have no rule.
     let stop = errors(&text).find(|line| !line.ends_with(']'));
     let stop = stop.map(place);
     let lost = text.lines().find_map(|line| {
@@ -278,16 +278,16 @@ fn tell(
     Told { verb, code, places, stop, writes, lost, text, is_as_whole }
 }
 
-/// Whether a line says what is lost.
+/// Whether a line reports a loss.
 fn says_loss(text: &str) -> bool {
     text.lines().any(|line| line.starts_with("error: ") && line.contains(" lost"))
 }
 
-/// Compares the command lines of the programs that Quipu plays with a verb that reads the same trace.
+/// Compares the emulated command lines of other programs with a verb that reads the same trace.
 fn compare_played(sample: &Sample, first: &Told, wrong: &mut Vec<String>) {
     for call in PLAYED.iter().filter(|call| is_played(call, sample)) {
         let Said { code, err, .. } = run(call, &sample.trace, &[]);
-        // They know one format, and say that this is none.
+        // They know one format, and report that the trace does not have it.
         if code == 1 && is_not_opened(&first.text) && err.contains("failed to open") {
             continue;
         }
@@ -305,25 +305,25 @@ fn compare_played(sample: &Sample, first: &Told, wrong: &mut Vec<String>) {
     }
 }
 
-/// All records of a trace, in words.
+/// All records of a trace as text.
 fn content_of(sample: &Sample) -> String {
     run(&["view", "@"], &sample.trace, &["-q"]).out
 }
 
-/// True if a trace holds the records that it had when it was whole. Containers and texts have bits that say nothing: bits that
-/// fill bytes up, names, times. Who changes one of these has damaged nothing.
+/// Whether a trace still has the records of the undamaged one. Containers and texts have bits without meaning: padding,
+/// names, times. Changing one of these is not damage.
 fn is_same(sample: &Sample, content: &str) -> bool {
     !content.is_empty() && content_of(sample) == content
 }
 
-/// What an analysis reads of a trace.
+/// Result of an analysis that reads a whole trace.
 struct Read {
     n_records: u64,
-    /// What it says is lost.
+    /// The reported loss.
     lost: Value,
 }
 
-/// How large a sample is before it is damaged.
+/// Size of the undamaged sample.
 #[derive(Clone, Copy)]
 struct Whole {
     n_bytes: usize,
@@ -339,11 +339,11 @@ fn read_all(sample: &Sample) -> Option<Read> {
     Some(Read { n_records, lost: answer["lost"].take() })
 }
 
-/// Compares what is said to be lost with what was damaged, and with how many records are missing. True if the number is known.
+/// Compares the reported loss with the damage, and with the number of missing records. Returns whether that number is known.
 fn compare_lost(harm: Harm, sample: &Sample, whole: Whole, wrong: &mut Vec<String>) -> bool {
     let Some(Read { n_records, lost }) = read_all(sample) else { return false };
     let gaps = lost["gaps"].as_array().map_or(&[][..], Vec::as_slice);
-    // Offsets in what is packed are those of the inflated bytes.
+    // Offsets in compressed data refer to the inflated bytes.
     let is_bare = !sample.name.contains('.');
     let damaged = harm.run_in(whole.n_bytes).filter(|_| is_bare);
     if let (Some(damaged), [first, ..]) = (damaged, gaps) {
@@ -353,7 +353,7 @@ fn compare_lost(harm: Harm, sample: &Sample, whole: Whole, wrong: &mut Vec<Strin
             wrong.push(format!("the first gap, {stopped:?} to {resumed:?}, is not at {damaged:?}"));
         }
     }
-    // What stands twice, or in another order, is lost and read.
+    // Repeated or reordered records are both lost and read.
     let adds = matches!(
         harm,
         Harm::Twice(_) | Harm::Repacked(Repacked::Twice | Repacked::Repetition | Repacked::Swapped)
@@ -375,13 +375,13 @@ fn compare_lost(harm: Harm, sample: &Sample, whole: Whole, wrong: &mut Vec<Strin
     known
 }
 
-/// True if what is cut off says nothing of the trace but where its frames are.
+/// Whether the part that was cut off contains only positions of frames.
 fn is_end_of_carrier(harm: Harm, sample: &Sample) -> bool {
     (sample.name.ends_with(".carried") || sample.name.ends_with(".frames"))
         && (harm == Harm::Cut(999) || sample.name == "din.carried")
 }
 
-/// Compares what the verbs say of one damaged trace.
+/// Compares the reports of all verbs on one damaged trace.
 fn judge(harm: Harm, (sample, content): (&Sample, &str), told: &[Told], wrong: &mut Vec<String>) {
     let is_reader = |told: &&Told| !(JUDGES.contains(&told.verb) || sample.is_headed && told.verb == "info");
     let is_concerned = |told: &&Told| !(sample.is_read_in_part() && told.code == 0 && told.is_as_whole);
@@ -398,7 +398,7 @@ fn judge(harm: Harm, (sample, content): (&Sample, &str), told: &[Told], wrong: &
     let is_noticed = sample.has_checksums && harm != Harm::MissingFile
         || matches!(harm, Harm::Cut(650 | 999)) && sample.name != "din" && !is_end_of_carrier(harm, sample);
     let is_noticed = is_noticed || matches!(harm, Harm::Zeros(_)) && sample.name == "lackey";
-    // The schedule files beside them name threads and cores.
+    // The schedule files next to them name threads and cores.
     let is_noticed = is_noticed || matches!(harm, Harm::MissingFile | Harm::Stranger);
     if is_noticed && first.code == 0 && !is_same(sample, content) {
         wrong.push(format!("{} notices nothing", first.verb));
@@ -412,7 +412,7 @@ fn judge(harm: Harm, (sample, content): (&Sample, &str), told: &[Told], wrong: &
         }
     }
     if first.code == 2 {
-        // Where the container is known, that it cannot be inflated is damage like any other.
+        // If the container is known, data that cannot be inflated is damage like any other.
         let reasons = ["no known trace format", "there is no frame of a stream"];
         if !reasons.iter().any(|reason| first.text.contains(reason)) {
             wrong.push(format!("{} has nothing to say: {}", first.verb, first.text));
@@ -420,7 +420,7 @@ fn judge(harm: Harm, (sample, content): (&Sample, &str), told: &[Told], wrong: &
         return;
     }
     compare_played(sample, first, wrong);
-    // Where reading stopped, if it did: that ends a verb that writes a file, which has not more to say.
+    // The place where reading stopped, if it did: a verb that writes a file ends there and reports nothing later.
     let Some(place) = first
         .stop
         .as_ref()
@@ -428,12 +428,12 @@ fn judge(harm: Harm, (sample, content): (&Sample, &str), told: &[Told], wrong: &
     else {
         return;
     };
-    // Nothing can be recovered of a stream whose first frame is lost.
+    // Nothing can be recovered from a stream whose first frame is lost.
     let reads_heads = sample.is_headed || sample.is_read_in_part();
     let is_told =
         |told: &&Told| !(reads_heads && told.verb == "info") && told.code != 2 && is_concerned(told);
     for other in told.iter().filter(is_told) {
-        // What is to be written ends at the first damage.
+        // A file to write ends at the first damage.
         let is_named = match (&other.stop, other.writes) {
             (Some(stop), true) if !sample.is_read_in_part() => first.places.contains(stop),
             // Each column has a place of its own.
@@ -443,7 +443,7 @@ fn judge(harm: Harm, (sample, content): (&Sample, &str), told: &[Told], wrong: &
         if !is_named {
             wrong.push(format!("{} has {place:?}; {} lacks it: {:?}", first.verb, other.verb, other.places));
         }
-        // A text has what cannot be read as bytes.
+        // A text keeps unreadable parts as bytes.
         let is_silent = other.lost.is_none() && first.lost.is_some() && other.verb != "disassemble";
         if is_silent && !JUDGES.contains(&other.verb) {
             wrong.push(format!("{} loses {:?}, {}: {}", first.verb, first.lost, other.verb, other.text));
@@ -463,11 +463,11 @@ fn judge(harm: Harm, (sample, content): (&Sample, &str), told: &[Told], wrong: &
     }
 }
 
-/// Damages one sample in all ways.
+/// Applies all kinds of damage to one sample.
 fn walk(sample: &Sample) -> Vec<String> {
     let whole = fs::read(&sample.file).unwrap();
     let calls = VERBS.iter().filter_map(|(verb, call)| Some((*verb, (*call)?)));
-    // What a verb cannot do with a whole trace it cannot do with a damaged one.
+    // Verbs that fail on the undamaged trace are left out.
     let able: Vec<_> = calls
         .filter_map(|(verb, call)| {
             let said = run(call, &sample.trace, &[]);
@@ -499,7 +499,7 @@ fn walk(sample: &Sample) -> Vec<String> {
         all.extend(wrong.into_iter().map(|what| format!("{} {harm:?}: {what}", sample.name)));
     }
     fs::write(&sample.file, whole).unwrap();
-    // Chunks say how many instructions come before them.
+    // Chunks record the number of instructions before them.
     assert!(n_known > 0 || sample.name != "drmemtrace.zip", "no number of lost records was compared");
     all
 }
@@ -512,7 +512,7 @@ fn severities_in_the_manual_are_those_of_the_rules() {
     }
 }
 
-/// Damages some samples in all ways, and compares what all verbs say of them.
+/// Applies all kinds of damage to some samples, and compares the reports of all verbs.
 fn walk_all(names: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let samples = Mutex::new(samples::some(folder.path(), &|name| names.contains(&name)));
@@ -535,7 +535,7 @@ fn walk_all(names: &[&str]) {
     assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// A test for each family, so that each can be run alone and ends in time also in its large form.
+/// One test per family, so that each can be run alone and even the full form ends in time.
 macro_rules! families {
     ($($family:ident: $names:expr,)*) => {
         mod all_verbs_tell_the_same_of_damaged_traces {
@@ -618,8 +618,7 @@ fn a_call_that_is_left_under_a_number_that_it_cannot_have_ends_every_verb() {
     }
 }
 
-/// The first words of what verbs that read or write a trace of calls say of a damaged one, without the name of the file, and
-/// how they end.
+/// For verbs that read or write a trace of calls: the exit code and the first words on a damaged one, without the file name.
 fn said_of_calls(path: &Path) -> BTreeMap<(i32, String), Vec<&'static str>> {
     let mut said: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for verb in ["view", "report", "info", "diff", "check", "convert", "trim", "edit", "disassemble"] {
@@ -663,7 +662,7 @@ fn a_damaged_version_is_damage_to_every_verb_and_a_newer_one_is_not_read() {
     }
 }
 
-/// Verbs that read all records of a trace of any family, with an analysis of it.
+/// Command lines that read all records of a trace of any family, with one of its analyses.
 fn readers_of(family: &str) -> Vec<Vec<&'static str>> {
     let analysis = if family == "apitrace" { "calls" } else { "working-set" };
     vec![
@@ -684,7 +683,7 @@ fn what_no_right_checksum_vouches_for_counts_nowhere() {
     let mut wrong = Vec::new();
     for sample in samples {
         let content = fs::read(&sample.file).unwrap();
-        // Of a large file much is delivered before its checksum is met. A stream of calls cannot be repeated.
+        // In a large file, much data is delivered before the checksum is reached. A stream of calls cannot be repeated.
         let n_times = if sample.name == "apitrace" { 1 } else { 6_000_000 / content.len() + 1 };
         for n_times in [1, n_times] {
             let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
@@ -697,7 +696,7 @@ fn what_no_right_checksum_vouches_for_counts_nowhere() {
             for call in readers_of(sample.name) {
                 let Said { code, out, err, .. } = run(&call, &path, &[]);
                 let place = format!("{}.gz: offset 0x0, record 0", sample.name);
-                // What `view` has printed by then it cannot take back.
+                // Records that `view` has printed by then cannot be taken back.
                 let place = if call[0] == "view" { "from record 0 on" } else { &place };
                 if code != 1 || !format!("{out}{err}").contains(place) {
                     wrong.push(format!("{call:?} {} × {n_times}: {code}, {err}", sample.name));

@@ -1,4 +1,4 @@
-//! Captures that are damaged, and what DTrace itself lost of them.
+//! Damaged captures, and losses reported by DTrace itself.
 
 use super::{cases, copied, quipu};
 use std::path::Path;
@@ -9,7 +9,7 @@ fn a_cut_or_missing_buffer_is_an_error_of_every_verb() {
     let case = copied("mixed_1000", folder.path());
     let buffer = case.join("buf.cpu0.bin");
     let whole = std::fs::read(&buffer).unwrap();
-    // 6,000 is the end of a record, so that only the length says it.
+    // 6,000 is the end of a record, so only the length shows the damage.
     for (kept, rules) in [
         (Some(6000), &["dtrace/buffer-size"][..]),
         (Some(5991), &["dtrace/buffer-size", "dtrace/cut-record"]),
@@ -39,7 +39,7 @@ fn a_cut_or_missing_buffer_is_an_error_of_every_verb() {
     }
 }
 
-/// Zeros fill up to the alignment of a record; more of them may be records that are gone.
+/// Zeros pad records to their alignment; a longer run of zeros may be lost records.
 #[test]
 fn every_verb_warns_of_zeros_among_records() {
     let folder = tempfile::tempdir().unwrap();
@@ -181,7 +181,7 @@ fn damaged_captures_become_streams_that_declare_what_is_lost_and_folders_again()
         assert!(refused.status.code() == Some(1) && !Path::new(&stream).exists(), "{name}: {refused:?}");
         let kept = quipu(&["convert", case, "-o", &stream, "--keep-damaged"]);
         assert_eq!(kept.status.code(), Some(1), "{name}: {kept:?}");
-        // What was made of it is whole, and says what it lacks.
+        // A conversion of it is whole, and records what is missing.
         for (from, to) in [(&stream, &back), (&back, &again)] {
             let convert = quipu(&["convert", from, "-o", to]);
             assert!(convert.status.code() == Some(0), "{name}: {convert:?}");
@@ -203,7 +203,7 @@ fn damaged_captures_become_streams_that_declare_what_is_lost_and_folders_again()
     }
 }
 
-/// Leaves the first bytes of a file.
+/// Truncates a file to its first bytes.
 fn cut_to(file: &Path, n: usize) {
     let bytes = std::fs::read(file).unwrap();
     assert!(bytes.len() > n, "{}", file.display());
@@ -248,7 +248,7 @@ fn gaps_beyond_those_that_are_reported_are_counted_by_every_verb() {
         let all = String::from_utf8_lossy(&all);
         assert!(all.contains("200 more gaps between records have"), "{args:?}: {all}");
     }
-    // Facts are of records, whether descriptions stand among them or not.
+    // Facts count records, with or without descriptions among them.
     let fact = |of: &str, to: &str| {
         let to = home.path().join(to);
         let output = quipu(&["convert", of, "-o", to.to_str().unwrap(), "--keep-damaged"]);
@@ -256,7 +256,7 @@ fn gaps_beyond_those_that_are_reported_are_counted_by_every_verb() {
         let line = facts.lines().find(|line| line.trim().starts_with("bytes of the buffers")).unwrap();
         line.split_whitespace().last().unwrap().replace(',', "").parse::<usize>().unwrap()
     };
-    // The zeros that were cleared are none of the buffer that has its descriptions.
+    // Zeros in the gaps do not count, except for the padding of each record.
     let n_records = 301 * usize::try_from(size).unwrap();
     let n_bare = fact(bare.to_str().unwrap(), "bare.quipu");
     assert!((n_records..n_records + 301 * 8).contains(&n_bare), "{n_bare} {n_records}");

@@ -1,4 +1,4 @@
-//! Captures of several machines or processors that are one.
+//! Captures of several machines or processors combined into one.
 
 use super::{piped, quipu};
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ fn streams_of_several_machines_are_one_capture() {
     assert_eq!(texts[0], texts[2]);
 }
 
-/// How often each function is called and left, by a stream from a pipe.
+/// Number of calls and returns of each function in a stream read from a pipe.
 fn calls_of(stream: &[u8]) -> std::collections::BTreeMap<String, (u64, u64)> {
     let printed = piped(stream, &["analyze", "functions", "--json", "-"]);
     let mut calls = std::collections::BTreeMap::new();
@@ -66,7 +66,7 @@ fn captures_together_have_the_calls_and_the_flow_of_each() {
         text.split_whitespace().filter(|word| ["->", "<-", "=>", "<=", "|"].contains(word)).count()
             + text.matches("-> ").count()
     };
-    // In each pair one has probes with several clauses; the numbers of clauses clash.
+    // In each pair, one capture has probes with several clauses, and the clause numbers clash.
     let pairs = [
         (("classic/cpu_order", ""), ("classic/flowindent", "")),
         (("classic/flowindent", "a"), ("classic/flowindent", "b")),
@@ -113,7 +113,7 @@ fn equal_captures_of_machines_with_names_are_two_and_a_file_that_is_given_twice_
     let alone = String::from_utf8(quipu(&["view", &path("c.quipu")]).stdout).unwrap();
     assert_eq!(texts[0], alone);
     assert_ne!(texts[1], alone);
-    // A folder has no room for the name, and the name of a machine stays.
+    // A folder cannot store the name, and an existing machine name is kept.
     let refused = quipu(&["convert", case.to_str().unwrap(), "-o", &path("folder"), "--host", "a"]);
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     let nameless = quipu(&["convert", &path("c.quipu"), "-o", &path("d.quipu"), "--host", ""]);
@@ -124,7 +124,7 @@ fn equal_captures_of_machines_with_names_are_two_and_a_file_that_is_given_twice_
     assert_eq!(renamed.status.code(), Some(2), "{renamed:?}");
 }
 
-/// Writes the copy of a case with other words, as a stream.
+/// Writes a copy of a case with changed descriptions, as a stream.
 fn of_host(home: &Path, name: &str, change: impl Fn(&mut serde_json::Value)) -> PathBuf {
     let case = home.join(name);
     std::fs::create_dir(&case).unwrap();
@@ -153,7 +153,7 @@ fn captures_of_hosts_with_other_options_print_as_each_alone_and_so_do_bare_buffe
     assert!(!alone[0].contains("CPU") && alone[1].starts_with("CPU "), "{alone:?}");
     for (first, second) in [(0, 1), (1, 0)] {
         let paths = [&quiet, &loud];
-        // The newline at the end of a run comes once.
+        // The newline at the end of a run is printed only once.
         let expected = format!("{}{}", alone[first].strip_suffix('\n').unwrap(), alone[second]);
         let both = [paths[first], paths[second]].map(|path| std::fs::read(path).unwrap()).concat();
         let path = |name: &str| home.path().join(format!("{first}{name}"));
@@ -179,7 +179,7 @@ fn the_buffer_of_one_cpu_of_several_is_written_and_the_rest_is_said() {
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--cpu"), "{refused:?}");
     let convert = quipu(&[&line[..], &["--cpu", "1"]].concat());
-    // Facts are those of what was written.
+    // Facts describe the written output.
     let facts = String::from_utf8_lossy(&convert.stdout);
     let size = std::fs::metadata(case_of("cpu_order").join("buf.cpu1.bin")).unwrap().len();
     let fact = |name: &str, number: u64| {

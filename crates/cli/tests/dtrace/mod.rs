@@ -1,4 +1,4 @@
-//! `quipu as dtrace` over the captures of the samples: text, messages and exit status of the consumer.
+//! `quipu as dtrace` on the captures of the samples: text, messages and exit status of the consumer.
 
 mod damage;
 mod hosts;
@@ -34,7 +34,7 @@ fn captures_print_what_the_consumer_printed_with_its_exit_status() {
     }
 }
 
-/// What files of cases of Linux do not have, the names of a live kernel: the text of the consumer says it.
+/// Names from a live kernel, which captures on Linux lack and the consumer's text contains.
 const NAMES: [(&str, &[(u64, &str)]); 3] = [
     (
         "stack",
@@ -76,8 +76,8 @@ fn captures_of_linux_print_what_the_consumer_printed_with_its_exit_status() {
         let expected =
             |file: &str| String::from_utf8_lossy(&std::fs::read(case.join(file)).unwrap()).into_owned();
         assert_eq!(String::from_utf8_lossy(&output.stdout), expected("stdout"), "{name}");
-        // The command says how many probes its script matched, before anything is recorded; and of speculations that failed the
-        // kernel keeps a count that the lines of a capture do not have.
+        // The consumer first prints the number of probes that its script matched, before anything is recorded. The kernel's
+        // count of failed speculations is missing from the lines of a capture.
         let messages = expected("stderr");
         let (of_command, rest): (Vec<&str>, Vec<&str>) = messages.lines().partition(|line| {
             line.starts_with("dtrace: script '") || line.contains(" failed speculation (available buffer(s)")
@@ -145,7 +145,7 @@ fn convert_says_what_it_has_no_room_for() {
             assert!(said.contains(&format!("no room for {loss}")), "{ending}: {said}");
         }
         assert_eq!(said.matches("no room for").count(), losses.len(), "{said}");
-        // Drops travel in both.
+        // Both carry the drops.
         let printed = quipu(&["view", written.to_str().unwrap()]);
         let said = String::from_utf8_lossy(&printed.stderr);
         assert!(printed.status.code() == Some(1) && said.contains("5 drops on CPU 0"), "{ending}: {said}");
@@ -182,7 +182,7 @@ fn captures_become_streams_and_buffers_that_print_the_same() {
         assert!(convert.status.success(), "{name}: {convert:?}");
         let printed = quipu(&["view", "--quirks", written.to_str().unwrap()]);
         assert!(printed.stdout == std::fs::read(case.join("stdout")).unwrap(), "{name}: {printed:?}");
-        // What stands in one file is one file, however many buffers it carries; those of aggregations have CPUs, too.
+        // A single file counts as one, regardless of the number of buffers in it; buffers of aggregations have CPUs, too.
         let about = |path: &Path| -> serde_json::Value {
             let info = quipu(&["info", "--json", path.to_str().unwrap()]);
             serde_json::from_slice(&info.stdout).unwrap()
@@ -221,7 +221,7 @@ fn streams_become_the_folders_that_they_came_from() {
         assert!(convert.status.success(), "{name}: {convert:?}");
         for entry in std::fs::read_dir(&case).unwrap().map(|entry| entry.unwrap()) {
             let file = entry.file_name().into_string().unwrap();
-            // Samples of ours are packed.
+            // Our own samples are compressed.
             if !file.ends_with(".gz") {
                 let written = std::fs::read(Path::new(&back).join(&file)).unwrap();
                 assert!(written == std::fs::read(entry.path()).unwrap(), "{name}: {file}");
@@ -254,7 +254,7 @@ fn reports_draw_probes_over_time() {
     assert!(std::fs::read_to_string(page).unwrap().contains("Probes over time"));
 }
 
-/// The words of a page, without its tags and without the commas of its numbers.
+/// The words of a page, without tags and without the commas in numbers.
 fn words(page: &str) -> Vec<String> {
     let texts = page.split('<').map(|part| part.split_once('>').map_or("", |(_, text)| text));
     let plain =
@@ -273,13 +273,13 @@ fn aggregations_of_a_page_have_the_values_of_the_text() {
         let text = std::fs::read_to_string(case.join("stdout")).unwrap();
         (words(&std::fs::read_to_string(page).unwrap()), text)
     };
-    // A row of a histogram is its label, a share that the bar shows, and the count.
+    // A row of a histogram consists of its label, the share shown by the bar, and the count.
     let mut n = 0;
     for name in ["lquantize", "llquantize_2_0_10_2"] {
         let (page, text) = page_of(name);
         for (label, rest) in text.lines().filter_map(|row| row.split_once('|')) {
             let count = rest.split_whitespace().next_back().unwrap();
-            // Bars of negative counts reach to the left; a page says so in words.
+            // Bars of negative counts extend to the left; the page marks them with a word.
             let (count, sign) = count.strip_prefix('-').map_or((count, None), |n| (n, Some("(negative)")));
             let label = label.split_whitespace().filter(|word| !word.starts_with('@'));
             let label: Vec<&str> = label.chain(sign).collect();
@@ -292,7 +292,7 @@ fn aggregations_of_a_page_have_the_values_of_the_text() {
         }
     }
     assert!(n > 20, "{n}");
-    // Tables have the keys and the numbers of the others, in their order.
+    // Tables contain the keys and numbers of all other aggregations, in their order.
     let (page, text) = page_of("agg_key_types");
     let rows = rows(&text);
     assert_eq!(rows.len(), 7, "{rows:?}");
@@ -303,7 +303,7 @@ fn aggregations_of_a_page_have_the_values_of_the_text() {
     }
 }
 
-/// The words of each key of aggregations with its number, as a table has them: frames on one line, bytes together.
+/// The words of each aggregation key with its number, as in a table: stack frames on one line, bytes together.
 fn rows(text: &str) -> Vec<Vec<String>> {
     let (mut rows, mut key) = (Vec::new(), Vec::<String>::new());
     for line in text.lines() {
@@ -325,7 +325,7 @@ fn rows(text: &str) -> Vec<Vec<String>> {
     rows
 }
 
-/// What a process printed, and how it ended.
+/// Output and exit status of a process with this standard input.
 fn piped(input: &[u8], args: &[&str]) -> Output {
     use std::io::Write as _;
     use std::process::Stdio;
@@ -340,7 +340,7 @@ fn piped(input: &[u8], args: &[&str]) -> Output {
     let input = input.to_vec();
     let writer = std::thread::spawn(move || stdin.write_all(&input));
     let output = child.wait_with_output().unwrap();
-    // A reader that needs no more closes its end.
+    // A reader that needs no more input closes its end.
     let _ = writer.join().unwrap();
     output
 }
@@ -418,11 +418,11 @@ fn json_is_one_object_with_a_list_of_probes() {
     }
     let left = whole["dtrace"]["aggregations"].as_array().unwrap();
     assert!(!left.is_empty() && left.iter().all(|one| one["aggregation-data"].is_array()), "{left:?}");
-    // A part has no aggregations, which are those of the whole.
+    // A part has no aggregations, because they belong to the whole capture.
     let part = object(&["view", "--json", "--skip", "2", "--take", "3", &path]);
     assert_eq!(part["dtrace"]["probes"].as_array().unwrap()[..], probes[2..5]);
     assert_eq!(part["dtrace"]["aggregations"], serde_json::json!([]));
-    // What records print stands in their output.
+    // The output of a record's actions is in `output`.
     let printed = object(&["view", "--json", &case("classic/printa_default_mode")]);
     let outputs = printed["dtrace"]["probes"].to_string();
     assert!(outputs.contains("\"aggregation-name\""), "{outputs}");
@@ -450,7 +450,7 @@ fn streams_in_pipes_print_the_same_text_in_the_zone_of_the_capture() {
         assert!(printed.status.success() && printed.stdout == expected, "{to}: {printed:?}");
     }
     if cfg!(unix) {
-        // A pipe that is standard output gets a stream, and nothing else.
+        // If standard output is a pipe, it gets a stream and nothing else.
         let stream = quipu(&["convert", case, "-o", "/dev/stdout", "--encoding", "dense"]);
         let printed = piped(&stream.stdout, &["view"]);
         assert!(printed.status.success() && printed.stdout == expected, "{printed:?} {stream:?}");

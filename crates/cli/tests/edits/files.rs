@@ -1,4 +1,4 @@
-//! Threads and cores in files of their own, or several in one: none is dropped without a word.
+//! Threads and cores in files of their own, or several in one: nothing is dropped silently.
 
 use super::*;
 
@@ -58,7 +58,7 @@ fn what_comes_in_other_files_is_not_dropped() {
         assert_eq!(to_cores["dropped"], nothing, "{name}");
         assert_eq!(to_cores["read"]["instrs"], to_cores["written"]["instrs"], "{name}");
         assert!(to_cores["files"][0]["read"].is_null(), "a core's file comes from several");
-        // Copies at the heads of chunks are no records.
+        // Copies at the heads of chunks do not count as records.
         let same = told(&["convert", &input], &again);
         assert_eq!(same["read"]["records"], to_cores["read"]["records"], "{name}");
         let to_threads = told(&["split", &input], &threads);
@@ -117,9 +117,9 @@ fn what_is_left_out_of_other_files_is_counted() {
     let (read, written, dropped) = (&part["read"], &part["written"], &part["dropped"]);
     assert_eq!(number(&dropped["instrs"]), number(&read["instrs"]) - number(&written["instrs"]));
     assert!(number(&dropped["instrs"]) > 0);
-    // The one header of the stream is that of the thread.
+    // The only header of the stream is that of the thread.
     assert_eq!(number(&dropped["records"]), number(&read["records"]) - number(&written["records"]));
-    // Kernel code of switches goes where others switch.
+    // Kernel code of context switches goes to the core that switches.
     told(&["split", &trace("thr.core_sharded_kernel")], &one);
     let moved = told(&["convert", "--sharding", "cores", &one], &cores);
     let (read, written, dropped) = (&moved["read"], &moved["written"], &moved["dropped"]);
@@ -168,7 +168,7 @@ fn a_thread_that_is_not_there_is_told() {
         String::from_utf8_lossy(&assert.get_output().stderr).into_owned()
     };
     assert!(text(&["analyze", "counts", "--thread", "5750,77", &all]).contains("no thread `77`"));
-    // A part of a file of several threads counts all of them, and may have nothing of the one that was chosen.
+    // A part of a file with several threads counts the records of all of them, and may contain nothing of the selected one.
     let part = ["--skip-instrs", "100", "--take-instrs", "3", "--thread", "5750", &all];
     let hint = "parts count the records of all";
     assert!(text(&[&["view"][..], &part].concat()).contains(hint));
@@ -206,7 +206,7 @@ fn threads_are_chosen_from_files_that_hold_several() {
             assert_eq!(chosen(&input, edits, tid), expected, "{tid}: {edits}");
         }
     }
-    // Kernel code of switches belongs to the thread that they lead to.
+    // Kernel code of a context switch belongs to the thread that it switches to.
     let input = trace("thr.core_sharded_kernel");
     assert_eq!(chosen(&input, "filter --thread", 5751), chosen(&input, "split --thread", 5751));
     let out = folder.path().join("none").display().to_string();
@@ -216,7 +216,7 @@ fn threads_are_chosen_from_files_that_hold_several() {
 
 #[test]
 fn splitting_files_of_cores_gives_the_threads_that_were_there() {
-    // Both fixtures are of one recording, but for kernel code of switches.
+    // Both fixtures are of the same recording, except for kernel code of context switches.
     let folder = tempfile::tempdir().unwrap();
     let out =
         edited(&trace("thr.core_sharded_kernel"), "split, filter --drop-kernel", folder.path(), &[]).unwrap();

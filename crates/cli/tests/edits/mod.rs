@@ -1,10 +1,10 @@
-//! Verbs that write traces: what they leave on disk, what they say, and how they end.
+//! Verbs that write traces: their output on disk, their messages, and their exit codes.
 //!
-//! `files`: threads and cores in files of their own, or several in one: none is dropped without a word.
-//! `original`: DynamoRIO's `record_filter`, as its command line is played.
-//! `rules`: edits break no rule of the format that was kept before.
+//! `files`: threads and cores in files of their own, or several in one; nothing is dropped silently.
+//! `original`: the emulated command line of DynamoRIO's `record_filter`.
+//! `rules`: edits break no rule of the format that the source follows.
 
-// A test that cannot set its scene has failed.
+// A test whose setup fails has failed.
 mod files;
 mod original;
 mod rules;
@@ -26,7 +26,7 @@ fn quipu(args: &[&str]) -> Command {
     command
 }
 
-/// The plain bytes of each member of a file.
+/// The inflated bytes of each member of a file.
 fn members(path: &Path) -> Vec<Vec<u8>> {
     let container = Source::open(path).unwrap().container().unwrap();
     let read = |i: usize| {
@@ -156,13 +156,13 @@ fn a_link_stays_and_what_it_leads_to_is_replaced() {
     assert!(at(link).symlink_metadata().unwrap().is_symlink());
     let original = Path::new(&trace("small")).join("drmemtrace.small.x64.trace");
     assert!(members(&at("real.trace")) == members(&original));
-    // A folder, too, and whatever has to step aside.
+    // The same for a folder, and for everything that has to be moved aside.
     assert_eq!(convert("thr", "real", &[]), Some(0));
     symlink(at("real"), at("link")).unwrap();
     assert_eq!(convert("tiny.gz", "link", &["--force"]), Some(0));
     assert!(at("link").symlink_metadata().unwrap().is_symlink());
     assert!(names(&at("real")).iter().any(|name| name.contains("tiny")));
-    // A link to nowhere, and one to a thing of the other kind.
+    // A dangling link, and a link to something of the other kind.
     symlink("nothing", at("dangling")).unwrap();
     symlink("real.trace", at("a-file")).unwrap();
     assert_eq!(convert(file, "dangling", &["--force"]), Some(2));
@@ -182,7 +182,7 @@ fn an_instruction_gets_no_bytes_of_another_length() {
     let input = trace("thr.core_sharded_kernel");
     quipu(&["split", &input, "-o", &path("threads"), "--container", "zip"]).assert().code(0);
     quipu(&["merge", &input, "-o", &path("all.gz")]).assert().code(0);
-    // Code of the kernel and of the program share this address: three bytes of one, two of the other.
+    // Kernel code and program code share this address: three bytes of one, two of the other.
     for trace in [&input, &path("threads"), &path("all.gz")] {
         let assert = quipu(&["view", "--pc", "0x40100b", trace]).assert();
         let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
@@ -216,7 +216,7 @@ fn synthetic_encodings_of_aarch64_check_and_read_as_dependencies() {
     let text = String::from_utf8_lossy(&view.get_output().stdout).into_owned();
     assert!(text.contains("%rv") && text.contains("load"), "{text}");
     assert!(!text.contains("undecodable"), "{text}");
-    // What is synthetic already stays as it is.
+    // Synthetic instructions are not changed again.
     quipu(&["filter", "--regdeps", &once, "-o", &twice]).assert().code(0);
     for name in names(Path::new(&once)) {
         let members_of = |folder: &str| members(&Path::new(folder).join(&name));
@@ -224,7 +224,7 @@ fn synthetic_encodings_of_aarch64_check_and_read_as_dependencies() {
     }
 }
 
-/// What an edit that writes to `out` says of itself.
+/// The JSON report of an edit that writes to `out`.
 fn told(args: &[&str], out: &str) -> serde_json::Value {
     let args: Vec<&str> = args.iter().copied().chain(["-o", out, "--force", "--json"]).collect();
     serde_json::from_slice(&quipu(&args).assert().code(0).get_output().stdout).unwrap()
@@ -250,15 +250,15 @@ fn a_version_is_raised_or_refused_with_nothing_written() {
     quipu(&["check", &at("7")]).assert().code(0);
     let graphics = quipu_testkit::fixtures("apitrace").join("tri.trace").display().to_string();
     for (input, more) in [
-        // The architecture is not told.
+        // The architecture is missing.
         (&legacy, &["7"][..]),
-        // It would be a step back, or there is no such version.
+        // A lower version, or one that does not exist.
         (&newest, &["6"]),
         (&allasm, &["8"]),
         (&allasm, &["1"]),
-        // One thing at a time.
+        // Only one of these options is allowed.
         (&allasm, &["7", "--sharding", "cores"]),
-        // Of another format.
+        // A trace of another format.
         (&graphics, &["7"]),
     ] {
         assert_eq!(raised(input, &at("no.trace"), more), Some(2), "{input}: {more:?}");
@@ -266,7 +266,7 @@ fn a_version_is_raised_or_refused_with_nothing_written() {
     }
 }
 
-/// What of a trace a view with these options shows, a line each, without the header.
+/// Output lines of `view` with these options, without the header.
 fn shown(trace: &str, options: &[&str]) -> Vec<String> {
     let assert = quipu(&[&["view", trace, "--csv"], options].concat()).assert().code(0);
     let text = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
@@ -347,14 +347,14 @@ fn a_program_that_is_killed_leaves_no_final_name() {
         child.kill().unwrap();
         child.wait().unwrap();
         if out.exists() {
-            // It was quicker: then all of it is there.
+            // The verb finished first, so all files exist.
             assert_eq!(names(&out).len(), 11);
             std::fs::remove_dir_all(&out).unwrap();
         }
     }
 }
 
-/// The rules that a trace breaks, but for notes.
+/// The rules that a trace breaks, except for notes.
 fn broken_rules(trace: &str) -> BTreeSet<String> {
     let assert = quipu(&["check", "--json", trace]).assert();
     let answer: serde_json::Value = serde_json::from_slice(&assert.get_output().stdout).unwrap();
@@ -362,11 +362,11 @@ fn broken_rules(trace: &str) -> BTreeSet<String> {
     rules.map(|rule| rule["rule"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Does edits one after the other; the last one's exit code if it is not 0, and where the result is.
+/// Applies edits one after the other; returns the path of the result, or an error with the last exit code.
 fn edited(input: &str, edits: &str, folder: &Path, threads: &[u64]) -> Result<String, String> {
     let mut input = input.to_owned();
     for (i, edit) in edits.split(", ").enumerate() {
-        // What is written may be a folder or a file, where the one before was the other.
+        // The output may be a file where the previous one was a folder, or the reverse.
         let name = if edit.starts_with("merge") { format!("{i}.gz") } else { format!("{i}") };
         let out = folder.join(name).display().to_string();
         let _ = std::fs::remove_dir_all(&out).or_else(|_| std::fs::remove_file(&out));

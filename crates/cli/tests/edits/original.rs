@@ -1,8 +1,8 @@
-//! DynamoRIO's `record_filter`, as its command line is played.
+//! The emulated command line of DynamoRIO's `record_filter`.
 
 use super::*;
 
-/// Runs DynamoRIO's filter; returns its text and its folder.
+/// Runs the emulated filter; returns its text and its output folder.
 fn record_filter(input: &str, options: &str) -> (String, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let (input, out) = (trace(input), folder.path().join("out"));

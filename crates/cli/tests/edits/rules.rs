@@ -1,8 +1,8 @@
-//! Edits break no rule of the format that was kept before.
+//! Edits break no rule of the format that the source follows.
 
 use super::*;
 
-/// Edits of any trace of threads, with the arguments that follow the name of the output.
+/// Edits for any trace of threads, with the arguments after the output name.
 const EDITS: &[&str] = &[
     "convert",
     "convert --container lz4",
@@ -63,7 +63,7 @@ fn threads_of(name: &str) -> &'static [u64] {
     }
 }
 
-/// Which rules the result of each of the edits breaks that the source keeps.
+/// Asserts that the result of each edit breaks no rules that the source follows.
 fn assert_breaks_nothing_new(name: &str, edits: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let input = trace(name);
@@ -71,7 +71,7 @@ fn assert_breaks_nothing_new(name: &str, edits: &[&str]) {
     let mut wrong = Vec::new();
     for edit in edits {
         match edited(&input, edit, folder.path(), threads) {
-            // A part may have idle time only.
+            // A part may contain nothing but idle time.
             Err(what) if what.contains("nothing of the trace is left") => {}
             Err(what) => wrong.push(format!("{name}: {what}")),
             Ok(out) => {
@@ -90,7 +90,7 @@ fn assert_breaks_nothing_new(name: &str, edits: &[&str]) {
 fn an_edit_breaks_no_rule_that_was_kept_before() {
     for name in ["threadsig.x64", "thr", "tiny.chunk1000", "as_traced", "tiny.func"] {
         assert_breaks_nothing_new(name, EDITS);
-        // Kernel code would follow nothing.
+        // Kernel code would not follow anything.
         assert_breaks_nothing_new(name, &["filter --drop-marker syscall,maybe_blocking_syscall"]);
     }
 }
@@ -121,7 +121,7 @@ fn an_edit_of_files_of_cores_breaks_no_rule_that_was_kept_before() {
     let edits: Vec<&str> =
         EDITS.iter().copied().filter(|edit| !of_threads.iter().any(|part| edit.contains(part))).collect();
     for name in ["thr.core_sharded_kernel", "threadsig.core_sharded"] {
-        // What looks at single records only, the smaller one shows as well.
+        // Edits that examine single records are covered by the smaller trace.
         let of_records = ["--addr", "--function", "--set-marker", "--keep-marker", "--drop "];
         let is_small = name != "threadsig.core_sharded";
         let edits =
@@ -158,14 +158,14 @@ fn a_trim_anywhere_breaks_no_rule_that_was_kept_before() {
                 [format!("trim --instrs {a}..{b},{c}..{d}"), format!("trim --skip {a} --take {}", b - a)];
             let edit = &one[rng.below(2) as usize];
             let thread = threads[rng.below(threads.len() as u64) as usize];
-            // Windows of several cores are no windows of one stream: they are not in the order of time.
+            // Windows of several cores do not form one stream, because they are not in the order of time.
             let are_cores_windows = name.contains("core") && edit.contains(',');
             let stream = if are_cores_windows { "" } else { ", merge" };
             let more = ["", stream, ", split", ", filter --drop-kernel"][rng.below(4) as usize];
             let edits = format!("{edit}{more}");
             let out = match edited(&input, &edits, folder.path(), &[thread]) {
                 Ok(out) => out,
-                // A part may have idle time only.
+                // A part may contain nothing but idle time.
                 Err(what) if what.contains("nothing of the trace is left") => continue,
                 Err(what) => panic!("{name}: {edits}: {what}"),
             };
@@ -213,14 +213,14 @@ fn merged_and_filtered_traces_pass_the_checks() {
 #[test]
 fn what_is_found_when_a_trace_is_opened_is_checked_too() {
     let folder = tempfile::tempdir().unwrap();
-    // The record that ends an archive is cut: its directory cannot be found, its members can.
+    // The archive's end record is truncated: its directory cannot be found, but its members can.
     let whole = Path::new(&trace("threadsig.x64")).join("drmemtrace.threadsig.872894.3824.trace.zip");
     let bytes = std::fs::read(whole).unwrap();
     let cut = folder.path().join("cut.trace.zip");
     std::fs::write(&cut, &bytes[..bytes.len() - 10]).unwrap();
     let assert = quipu(&["check", cut.to_str().unwrap()]).assert().code(1);
     assert!(String::from_utf8_lossy(&assert.get_output().stdout).contains("source/truncated"));
-    // A file in a folder of traces that is none.
+    // A file in a folder of traces that is not a trace.
     let stray = folder.path().join("stray");
     std::fs::create_dir(&stray).unwrap();
     for entry in std::fs::read_dir(trace("thr")).unwrap() {

@@ -1,7 +1,7 @@
-//! Disks that fail while verbs read and write: a typed error, no half file, no death by a signal.
+//! Disks that fail while verbs read and write: the result is a typed error, with no partial file and no death by a signal.
 //!
-//! `faults.c` is compiled here and loaded before the C library, so that the program itself runs as it always does. Without a
-//! compiler for C these tests are passed over, with a word.
+//! `faults.c` is compiled here and preloaded before the C library, so that the program itself is unmodified. Without a C
+//! compiler, these tests are skipped with a message.
 
 use crate::damage::{self, VERBS, samples};
 use crate::outputs::{Place, ROWS, content, run_with};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Mutex;
 
-/// The library that makes a disk fail; none if it cannot be made here.
+/// The library that simulates disk faults; `None` if it cannot be built here.
 fn library(folder: &Path) -> Option<PathBuf> {
     if !cfg!(target_os = "linux") {
         eprintln!("passed over: libraries are loaded before others on Linux only");
@@ -45,7 +45,7 @@ fn in_parallel<T: Send>(items: Vec<T>, each: impl Fn(T) + Sync) {
     });
 }
 
-/// What lies in a folder, hidden things included.
+/// Names in a folder, including hidden ones.
 fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(folder)
         .unwrap()
@@ -55,7 +55,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// A verb on a trace whose file cannot be read from the byte `at` on.
+/// Runs a verb on a trace whose file cannot be read from byte `at` on.
 fn read_failing(library: &Path, sample: &samples::Sample, call: &[&str], at: u64, out: &Path) -> Output {
     let (trace, out) = (sample.trace.to_str().unwrap(), out.to_str().unwrap());
     let words = call.iter().map(|word| damage::word(word, trace, out));
@@ -64,7 +64,7 @@ fn read_failing(library: &Path, sample: &samples::Sample, call: &[&str], at: u64
     command.env("QUIPU_FAULT_READ", &sample.file).env("QUIPU_FAULT_AT", at.to_string()).output().unwrap()
 }
 
-/// True if a complaint names the fault of the disk, as a read or as a mapped page tells it.
+/// Whether a message names the disk fault, as reported by a read or by a mapped page.
 fn names_the_fault(said: &str) -> bool {
     said.contains("Input/output error") || said.contains("its disk failed")
 }
@@ -80,7 +80,7 @@ fn a_file_that_cannot_be_read_to_its_end_is_an_error_of_every_verb() {
         for (verb, call) in VERBS.iter().filter_map(|(verb, call)| Some((*verb, (*call)?))) {
             let place = tempfile::tempdir().unwrap();
             let out = place.path().join("out");
-            // Nothing can be read, or half of it.
+            // Nothing can be read, or only half of it.
             let whole = read_failing(&library, sample, call, u64::MAX >> 1, &out);
             let is_able = whole.status.code() == Some(0);
             for at in [0, len / 2] {
@@ -94,7 +94,7 @@ fn a_file_that_cannot_be_read_to_its_end_is_an_error_of_every_verb() {
                 let said = String::from_utf8_lossy(&said);
                 let what = format!("{verb} of {} from byte {at}", sample.name);
                 let code = output.status.code();
-                // Headers may lie before the fault; all else meets it.
+                // Headers may precede the fault; all other verbs meet it.
                 let is_header = verb == "info" && sample.is_headed && at > 0 && code == Some(0);
                 if is_able && !is_header {
                     assert!(matches!(code, Some(1 | 2)), "{what}: {:?} {said}", output.status);
@@ -103,7 +103,7 @@ fn a_file_that_cannot_be_read_to_its_end_is_an_error_of_every_verb() {
                 } else {
                     assert!(code.is_some(), "{what}: {:?} {said}", output.status);
                 }
-                // A file of what was read stays only if the verb says that it did what it could.
+                // Output may remain only if the verb reports that it kept what it could.
                 let left = names(place.path());
                 assert!(code != Some(2) || left.is_empty(), "{what}: {left:?} {said}");
                 assert!(left.iter().all(|name| !name.ends_with(".part")), "{what}: {left:?}");
@@ -118,7 +118,7 @@ fn a_file_that_cannot_be_read_to_its_end_is_an_error_of_every_verb() {
 fn a_disk_that_fails_in_the_middle_of_a_record_has_not_cut_the_trace() {
     let folder = tempfile::tempdir().unwrap();
     let Some(library) = library(folder.path()) else { return };
-    // Several blocks, the last of which cannot be read.
+    // Several blocks; the last one cannot be read.
     let threads = fs::read(fixtures("cacheray").join("threads.trace")).unwrap();
     let lackey = b"I  04001000,3\n L 1ffefff5a0,8\n".repeat(20_000);
     let din = b"2 4001000\n0 1ffefff5a0\n".repeat(20_000);
@@ -168,7 +168,7 @@ fn a_message_of_which_a_failing_disk_gives_a_part_is_not_counted() {
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(names_the_fault(&said), "{said}");
-    // Read ahead may fail earlier, at the beginning of the mapped window.
+    // Read-ahead may fail earlier, at the beginning of the mapped window.
     let n_counted = answer["facts"]["messages"].as_u64().unwrap();
     assert!((1..=n_whole as u64).contains(&n_counted), "{n_whole} whole ones: {:#}", answer["facts"]);
 }
@@ -183,7 +183,7 @@ fn a_disk_that_fills_at_any_write_leaves_no_half_file() {
         assert!(code < 2, "{}: {code} {said}", row.line);
         let n_bytes: usize = content(&place.path("new")).iter().map(|(_, bytes)| bytes.len()).sum();
         let before = names(place.folder.path());
-        // No room at all, room for half of it, for all but what is written last.
+        // No space at all, space for half of it, and for all but the last byte.
         for room in [0, n_bytes / 2, n_bytes - 1] {
             let faults = [
                 ("LD_PRELOAD", library.as_os_str().to_owned()),

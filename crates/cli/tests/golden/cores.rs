@@ -1,9 +1,9 @@
-//! Threads that are scheduled onto cores, and cores as they were traced: what DynamoRIO's own tests expect of them, and what
-//! our tools say of the same cores.
+//! Threads scheduled onto cores, and cores as they were traced: the expectations of DynamoRIO's own tests, and agreement
+//! between our tools.
 
 use super::{check, exact, golden, printed, without_disassembly};
 
-/// The blocks of a text, by the lines that begin them.
+/// Counts of the rows with these names in a block; `head` is the line before the block.
 fn rows_of<'t>(text: &'t str, head: &str, names: &[&str]) -> Vec<&'t str> {
     let block = text.lines().skip_while(|line| *line != head).skip(1);
     let block = block.take_while(|line| !line.starts_with("Core #"));
@@ -27,7 +27,7 @@ const DECISIONS: &[&str] = &[
     "rebalances",
 ];
 
-/// What DynamoRIO's test of its scheduler (schedule_stats_nopreempt.templatex) expects of this trace.
+/// Expectations of DynamoRIO's scheduler test (schedule_stats_nopreempt.templatex) for this trace.
 #[test]
 fn threads_are_scheduled_onto_cores_as_the_original_does_it() {
     let args = "-indir threadsig.x64 -sched_block_scale 0.01 -sched_quantum 10000000";
@@ -41,8 +41,8 @@ fn threads_are_scheduled_onto_cores_as_the_original_does_it() {
     assert_eq!(found, lengths);
 }
 
-/// The same from core_serial.templatex, where DynamoRIO counts the decisions of the core that ran last four times:
-/// 8, 20 and 20 stand for 2, 5 and 5.
+/// The same from core_serial.templatex, where DynamoRIO counts the decisions of the core that ran last four times: 8, 20 and
+/// 20 instead of 2, 5 and 5.
 #[test]
 fn threads_are_scheduled_in_lock_step_as_the_original_does_it() {
     let text = printed("-indir threadsig.x64 -sched_block_scale 0.01 -tool schedule_stats -core_serial");
@@ -50,7 +50,7 @@ fn threads_are_scheduled_in_lock_step_as_the_original_does_it() {
     assert_eq!(rows_of(&text, "Total counts:", &head), ["21", "21"]);
     let last = ["2", "5", "5", "0", "0", "0", "0", "0"];
     assert_eq!(rows_of(&text, "Core #2 counts:", &DECISIONS[2..]), last);
-    // That core does run last: the others end at rest.
+    // That core does run last: the others end idle.
     let ends_busy = |core: usize| {
         let head = format!("Core #{core} schedule: ");
         !text.lines().find_map(|line| line.strip_prefix(&head)).unwrap().ends_with('_')
@@ -58,7 +58,7 @@ fn threads_are_scheduled_in_lock_step_as_the_original_does_it() {
     assert_eq!([0, 1, 2, 3].map(ends_busy), [false, false, true, false]);
 }
 
-/// The same threads, in the same stretches, as on the cores that DynamoRIO's record_filter wrote.
+/// The same threads in the same stretches as on the cores that DynamoRIO's record_filter wrote.
 #[test]
 fn a_schedule_has_the_stretches_of_the_one_that_the_original_wrote() {
     let stretches = |args: &str| -> Vec<(String, String, String)> {
@@ -82,7 +82,7 @@ fn a_schedule_has_the_stretches_of_the_one_that_the_original_wrote() {
     assert_eq!(ours, stretches("-indir thr.core_sharded_kernel -no_core_sharded"));
 }
 
-/// However threads come to cores, they do what they do.
+/// The assignment of threads to cores does not change their accesses.
 #[test]
 fn simulators_see_every_access_of_scheduled_threads() {
     let sums = |text: &str, head: &str| -> u64 {
@@ -111,7 +111,7 @@ fn simulators_see_every_access_of_scheduled_threads() {
     }
 }
 
-/// DynamoRIO's output for a thread-sharded trace replayed as traced: the same totals, by core.
+/// DynamoRIO's output for a thread-sharded trace replayed as traced: the same totals by core.
 #[test]
 fn schedule_stats_of_threads_replayed_as_they_were_traced() {
     let args =
@@ -123,8 +123,7 @@ fn schedule_stats_of_threads_replayed_as_they_were_traced() {
     assert!(text.contains("\nCore #11 schedule: "));
 }
 
-/// How often the thread changes from one instruction that `view` prints to the next, how many instructions there are, and the
-/// clock readings.
+/// Number of thread switches between instructions that `view` prints, number of instructions, and the clock readings.
 fn turns(args: &str) -> (usize, usize, Vec<u64>) {
     let text = printed(&format!("-indir threadsig.x64 {args} -tool view -exit_after_records 20000"));
     let of_instrs = text.lines().filter(|line| line.contains(" ifetch "));
@@ -134,7 +133,7 @@ fn turns(args: &str) -> (usize, usize, Vec<u64>) {
     (n_turns, threads.len(), clock.map(|time| time.parse().unwrap()).collect())
 }
 
-/// DynamoRIO would step cores in turn here, too, which is what cores do that threads are scheduled onto.
+/// DynamoRIO would step the cores in turn here, too, as it does for threads scheduled onto cores.
 #[test]
 fn cores_as_they_were_traced_come_by_the_recorded_clock() {
     let (n_turns, n_instrs, clock) = turns(&format!("-core_serial {AS_TRACED} -cores 11"));
@@ -144,7 +143,7 @@ fn cores_as_they_were_traced_come_by_the_recorded_clock() {
     assert!(n_turns * 2 > n_instrs, "{n_turns} of {n_instrs}");
 }
 
-/// DynamoRIO plays each traced processor by a core, in their order: #6 is not among them.
+/// DynamoRIO maps traced processors to cores in their order; #6 is not among them.
 #[test]
 fn a_core_replayed_as_traced_has_one_processor() {
     let args =
@@ -157,7 +156,7 @@ fn a_core_replayed_as_traced_has_one_processor() {
     assert_eq!(cores, expected);
 }
 
-/// What DynamoRIO's own test (skip_to_timestamp.templatex) expects of this trace: seven of nine threads are over.
+/// Expectations of DynamoRIO's own test (skip_to_timestamp.templatex) for this trace: seven of nine threads have ended.
 #[test]
 fn a_schedule_file_decides_where_threads_begin_after_a_skip_to_a_time() {
     let args = "-indir threadsig.x64 -cpu_schedule_file threadsig.x64/cpu_schedule.bin.zip \
@@ -186,7 +185,7 @@ fn a_schedule_file_decides_where_threads_begin_after_a_skip_to_a_time() {
     assert!(text.contains("       21363 instructions\n"), "{text}");
 }
 
-/// DynamoRIO's scheduler knows where each thread's file stands, and names the nine threads `A` to `I`.
+/// DynamoRIO's scheduler uses the position of each thread's file, and names the nine threads `A` to `I`.
 #[test]
 fn letters_of_a_schedule_are_by_the_position_of_the_file() {
     for args in ["-core_serial", "-core_sharded -cpu_schedule_file threadsig.x64/cpu_schedule.bin.zip"] {
@@ -238,7 +237,7 @@ fn basic_counts_of_scheduled_threads_are_those_of_the_threads_and_their_cores_re
     }
 }
 
-/// What record_filter_as_traced.templatex does, and the same joined with a further tool.
+/// Like record_filter_as_traced.templatex, and the same joined with another tool.
 #[test]
 fn a_filter_by_core_writes_the_cores_of_the_schedule() {
     let folder = tempfile::tempdir().unwrap();
@@ -259,7 +258,7 @@ fn a_filter_by_core_writes_the_cores_of_the_schedule() {
     assert!(counts.contains("           0 total data loads\n"), "{counts}");
 }
 
-/// Cores have chunks of many files in pieces, and instructions whose encodings stayed with another core.
+/// Cores have chunks made of pieces of many files, and instructions whose encodings are in another core's file.
 #[test]
 fn scheduled_threads_break_no_rule() {
     for args in [
@@ -274,7 +273,7 @@ fn scheduled_threads_break_no_rule() {
     }
 }
 
-/// A core as it was traced begins in the middle of threads, and headers and encodings stand with other cores.
+/// A traced core starts in the middle of threads, and headers and encodings may be in other cores' files.
 #[test]
 fn cores_as_they_were_traced_break_no_rule() {
     for args in [
@@ -298,7 +297,7 @@ fn what_a_schedule_cuts_off_is_no_error() {
     }
 }
 
-/// What is checked of the threads of a part is checked wherever the part begins, and nothing that it cuts is an error.
+/// The threads of a part are checked wherever the part begins, and records that it cuts off cause no errors.
 #[test]
 fn parts_of_scheduled_threads_break_no_rule() {
     for trace in ["threadsig.x64", "thr.kernel_injected"] {
@@ -314,7 +313,8 @@ fn parts_of_scheduled_threads_break_no_rule() {
     }
 }
 
-/// One core has one thread at a time, so that its view is DynamoRIO's of the thread, but for the core and its clock.
+/// With a single core, one thread runs at a time, so the view equals DynamoRIO's view of the thread, except for the core and
+/// its clock.
 #[test]
 fn view_of_one_scheduled_core_is_that_of_its_thread() {
     let on_any_core = |text: &str| -> String {
@@ -330,7 +330,7 @@ fn view_of_one_scheduled_core_is_that_of_its_thread() {
     }
 }
 
-/// What record_filter_bycore_multi.templatex does: as many cores as asked for, with all that the threads do.
+/// Like record_filter_bycore_multi.templatex: the requested number of cores, with all records of the threads.
 #[test]
 fn a_filter_by_core_writes_what_the_scheduler_gives_each_core() {
     let folder = tempfile::tempdir().unwrap();
@@ -361,7 +361,7 @@ fn a_filter_by_core_writes_what_the_scheduler_gives_each_core() {
         assert_eq!(of_files, of_cores, "{args}");
         let text = printed(&format!("-indir {out} -tool invariant_checker"));
         assert_eq!(text, "Trace invariant checks passed\n", "{args}");
-        // Encodings come along from parts that are skipped, and from other cores.
+        // Encodings are carried over from skipped parts, and from other cores.
         let mix = printed(&format!("{args} -tool opcode_mix"));
         assert_eq!(printed(&format!("-indir {out} -tool opcode_mix -no_core_sharded")), mix, "{args}");
     }

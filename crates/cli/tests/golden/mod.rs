@@ -1,13 +1,13 @@
-//! `quipu as drmemtrace` against what DynamoRIO's launcher printed: whole texts, on standard error.
+//! Compares `quipu as drmemtrace` with the output of DynamoRIO's launcher: whole texts, on standard error.
 //!
 //! The goldens are under `traces/drmemtrace/golden`; the README of that folder's samples names DynamoRIO's commit. Two
-//! things are brought to a common form first, because they depend on DynamoRIO's own decoder: disassembly (its
-//! `att` text is unlike any other's) is cut after the instruction's bytes, and the operations of `opcode_mix` are
-//! reduced to their sum (its decoder divides `mov` into forms, and names `jne` `jnz`).
+//! things are normalized first, because they depend on DynamoRIO's own decoder: disassembly, whose `att` text is unlike any
+//! other's, is cut after the instruction's bytes; and the operations of `opcode_mix` are replaced by their sum, because its
+//! decoder splits `mov` into forms and calls `jne` `jnz`.
 
 mod cores;
 
-// A test that cannot set its scene has failed.
+// A test whose setup fails has failed.
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -15,7 +15,7 @@ fn traces() -> PathBuf {
     quipu_testkit::fixtures("drmemtrace")
 }
 
-/// What the launcher's command line prints, on standard error; nothing may go to standard output.
+/// Standard error of the launcher's command line; standard output has to be empty.
 fn printed(args: &str) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_quipu"))
         .current_dir(traces())
@@ -45,10 +45,10 @@ fn exact(text: &str) -> String {
     text.to_owned()
 }
 
-/// Column after the bytes of an x86 instruction: up to seven of them stand on a line.
+/// Column after the bytes of an x86 instruction: a line has up to seven of them.
 const BYTES_END: usize = 104;
 
-/// Cuts x86 disassembly, keeping what the trace says after it.
+/// Removes x86 disassembly, but keeps the trace's text after it.
 fn without_disassembly(text: &str) -> String {
     let cut =
         |line: &str| match (line.get(..BYTES_END), line.contains(" byte(s) @ "), line.contains(" by PC ")) {
@@ -144,7 +144,7 @@ fn func_view_can_leave_the_calls_out() {
     assert_eq!(printed("-indir tiny.func -tool func_view -no_show_func_trace"), summary);
 }
 
-/// Leaves out the lines in which DynamoRIO measures its own run, and sorts what it prints in no order.
+/// Removes lines in which DynamoRIO measures its own run, and sorts lines that it prints in arbitrary order.
 fn without_own_run(text: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines() {
@@ -161,7 +161,7 @@ fn without_own_run(text: &str) -> String {
             None => {}
         }
     }
-    // A head with the rows below it stays together; runs of such blocks are sorted.
+    // A head and the rows below it form one block; runs of such blocks are sorted.
     let is_row = |line: &String| line.starts_with("     ") && line.contains("..");
     let mut blocks: Vec<(String, String)> = Vec::new();
     for line in lines {
@@ -270,7 +270,7 @@ fn a_skip_past_a_clock_reading_repeats_it() {
     check(args, "view.allasm.skip63.txt", without_disassembly);
 }
 
-/// Puts the blocks of shards in the order of their text, since DynamoRIO leaves the order of equals open.
+/// Sorts the blocks of shards by their text, because DynamoRIO leaves the order of ties open.
 fn shards_in_order(text: &str) -> String {
     let separator = format!("\n{}\n", "=".repeat(50));
     let mut blocks: Vec<&str> = text.split(&separator).collect();
@@ -311,7 +311,7 @@ fn shards_with_as_many_accesses_come_in_the_order_of_the_trace() {
     {
         let ours = printed(&format!("-indir thr -tool {tool}"));
         assert_eq!(shards(&ours), [0, 1, 2, 3], "{tool}");
-        // The three with as many are in another order.
+        // The three with equal counts are in a different order.
         assert_eq!(shards(&golden(golden_name)), [0, 2, 3, 1], "{tool}");
     }
 }
@@ -335,7 +335,7 @@ fn all_reuse_times_are_shown_when_asked_for() {
     assert!(all.ends_with("%     100.00%\n"));
 }
 
-/// The instruction counts of interval blocks, with what heads them.
+/// The instruction counts of interval blocks, and the text before them.
 fn intervals(text: &str) -> (String, Vec<(String, u64)>) {
     let (_, intervals) = text.split_once("Printing ").unwrap();
     let (heads, _) = intervals.split_once("Interval #").unwrap();
@@ -366,7 +366,7 @@ fn intervals_of_instructions_are_each_threads() {
     assert!(text.ends_with(&separator));
 }
 
-/// The text that DynamoRIO's own test `interval-opcode-mix-output` wants, but for numbers of operations.
+/// The text that DynamoRIO's own test `interval-opcode-mix-output` expects, except for numbers of operations.
 #[test]
 fn intervals_of_operations_list_the_most_frequent_three() {
     let text = printed("-indir tiny.func -tool opcode_mix:reuse_time -interval_instr_count 5K");
@@ -401,7 +401,7 @@ fn tools_without_intervals_leave_their_separators() {
     );
 }
 
-/// The numbers of instructions that views and mixes say at their ends.
+/// The numbers of instructions at the ends of views and mixes.
 fn n_shown(text: &str) -> Vec<&str> {
     text.lines()
         .filter_map(|line| line.split_once(" : total "))
@@ -418,7 +418,7 @@ fn limits_of_records_and_instructions_end_all_tools() {
     assert_eq!(n_shown(&printed(&format!("{args} -exit_after_instrs 5"))), ["5", "5"]);
     let args = args.replace("view:opcode_mix", "basic_counts");
     let text = printed(&format!("{args} -exit_after_records 5"));
-    // The two records in front are those that the skip repeats, under numbers of their own.
+    // The first two records are those that the skip repeats, with numbers of their own.
     assert!(text.contains("\n           3 total (fetched) instructions\n"), "{text}");
     assert!(text.contains("\n           2 total timestamp + cpuid markers\n"), "{text}");
 }
@@ -435,7 +435,7 @@ fn instructions_are_skipped_and_counted_in_each_thread() {
         counts,
         ["        2000 total (fetched) instructions", of_thread, of_thread, of_thread, of_thread]
     );
-    // A view shows them interleaved, numbered from the first that it shows.
+    // A view interleaves the threads, and numbers records from the first that it shows.
     let text = printed("-indir thr -tool view -skip_instrs 1000 -exit_after_instrs 500");
     assert_eq!(n_shown(&text), ["2000"]);
     let first = text.lines().find(|line| line.contains("ifetch")).unwrap();
@@ -517,7 +517,7 @@ fn tlbs_with_each_thread_on_a_core() {
     check("-indir threadsig.x64 -tool TLB_simulator -no_core_serial", "tlb.threadsig.txt", exact);
 }
 
-/// As many lines as the golden has misses of the last cache that no prefetcher made.
+/// One line per miss of the last cache in the golden that is not from a prefetcher.
 #[test]
 fn the_miss_file_has_each_miss_of_the_last_cache() {
     let folder = tempfile::tempdir().unwrap();
@@ -574,7 +574,7 @@ fn records_come_before_the_results_of_all_tools() {
     assert_eq!(printed("-indir allasm -tool histogram:view"), expected);
 }
 
-/// Three times the same trace, as in DynamoRIO's own test `multi_indir`.
+/// The same trace three times, as in DynamoRIO's own test `multi_indir`.
 #[test]
 fn several_traces_are_workloads_of_one() {
     let text = printed("-multi_indir thr:thr:thr -tool basic_counts");
@@ -605,8 +605,8 @@ fn functions_of_several_traces_have_their_own_names() {
     assert_eq!(found, expected);
 }
 
-/// What each line says after its numbers and thread. DynamoRIO loses these, or prints them twice, around the markers of
-/// windows, where it also draws its line too late, or twice.
+/// The text of each line after its numbers and thread. Around window markers, DynamoRIO loses these lines or prints them
+/// twice, and also draws its separator too late, or twice.
 fn details(text: &str) -> Vec<String> {
     let is_word = |word: &str| {
         word.starts_with("W0.T") || word.trim_end_matches(':').parse::<u64>().is_ok() && !word.is_empty()
@@ -618,7 +618,7 @@ fn details(text: &str) -> Vec<String> {
         {
             rest = behind.trim_start();
         }
-        // Of a flush DynamoRIO shows bytes of the instruction before as its address.
+        // For a flush, DynamoRIO prints bytes of the preceding instruction as its address.
         match rest.split_once(" by PC ") {
             Some((flush, _)) if rest.starts_with("dflush") => flush.to_owned(),
             _ => rest.to_owned(),

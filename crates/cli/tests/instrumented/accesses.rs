@@ -1,4 +1,4 @@
-//! What programs access: plain, in ranges, by atomics, in handlers of signals, before `main` and after it.
+//! Accesses of programs: plain ones, ranges, atomics, in signal handlers, before `main` and after it.
 
 use crate::instrumented::*;
 

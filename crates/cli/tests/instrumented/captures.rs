@@ -1,4 +1,4 @@
-//! What is shown of a recording: all that the trace made of it has no room for.
+//! Views of a recording: everything that the trace made from it has no room for.
 
 use crate::instrumented::*;
 
@@ -34,7 +34,7 @@ const SOURCE: &str = r#"
         return 0;
     }"#;
 
-/// Runs `quipu` in the scene's folder and returns what it printed.
+/// Runs `quipu` in the scene's folder and returns its standard output.
 fn said(scene: &Scene, args: &[&str]) -> String {
     let output = quipu().current_dir(&scene.folder).args(args).output().unwrap();
     assert!(output.status.success(), "{args:?}: {output:?}");
@@ -50,7 +50,7 @@ fn every_event_is_listed_with_its_place() {
             text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
         };
         let hex = |addr: u64| format!("{addr:#x}");
-        // The line of each call is that of the source above.
+        // The line of each call is its line in the source above.
         let line_of = |text: &str| SOURCE.lines().position(|line| line.contains(text)).unwrap() + 1;
         let allocs = rows(&["--kind", "alloc", "--addr", &hex(node)]);
         let [alloc] = &allocs[..] else { panic!("{allocs:?}") };
@@ -82,7 +82,7 @@ fn every_event_is_listed_with_its_place() {
         assert_eq!(texts, [(&"mark".into(), &"begin".into()), (&"thread-name".into(), &"worker".into())]);
         let calls = rows(&["--kind", "call"]);
         assert_eq!(calls.len() as u64, 2 * run.summary["calls"].as_u64().unwrap(), "{}", scene.compiler);
-        // A part by numbers, then in words.
+        // A part by numbers, then as text.
         let all = rows(&[]);
         assert_eq!(rows(&["--skip", "3", "--take", "4"]), all[3..7]);
         let text = said(scene, &["view", "--kind", "alloc", "--addr", &hex(node), "prog.quipu"]);
@@ -167,7 +167,7 @@ fn every_verb_reads_a_recording() {
     assert!(String::from_utf8(refused.stderr).unwrap().contains("unlock"));
 }
 
-/// Threads that take a lock, arrive at a barrier, and wait for a condition, as often as the source says.
+/// Threads that take a lock, arrive at a barrier, and wait for a condition, a known number of times each.
 const LOCKS: &str = r#"
     #include <pthread.h>
     #include <stdio.h>
@@ -242,7 +242,7 @@ fn what_threads_do_to_each_other_is_synchronization_of_workload_events() {
         let of_lock =
             events.lines().filter(|line| line.contains(&format!("{lock:#x}")) && line.contains("lock"));
         assert!(of_lock.count() >= 62, "{events}");
-        // Joins are those of the threads that were created.
+        // Joins are of the created threads.
         let work: Value =
             serde_json::from_str(&said(scene, &["analyze", "workload", "--json", "prog.prism"])).unwrap();
         let workload = &work["results"]["workload"];
@@ -251,7 +251,7 @@ fn what_threads_do_to_each_other_is_synchronization_of_workload_events() {
     });
 }
 
-/// Functions that are entered and left among the events of a recording, in order: whether it is entered, and the name.
+/// Function entries and exits in the events of a recording, in order: whether it is an entry, and the name.
 fn passed(scene: &Scene, prism: &str) -> Vec<(bool, String)> {
     let text = said(scene, &["view", "-q", "--table", "events", "--csv", prism]);
     let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
@@ -266,7 +266,7 @@ fn passed(scene: &Scene, prism: &str) -> Vec<(bool, String)> {
 
 #[test]
 fn functions_of_recorded_programs_have_names_in_workload_events() {
-    // Compilers jump to the recorder where `fill` and `pass` are left, so that it returns to who called them.
+    // Compilers turn the exit hooks of `fill` and `pass` into tail calls, so that these return to the callers.
     const SOURCE: &str = "
         static int cells[64];
         __attribute__((noinline)) void fill(int n) { for (int i = 0; i < n; i++) cells[i] = i; }
@@ -282,7 +282,7 @@ fn functions_of_recorded_programs_have_names_in_workload_events() {
             pass(31 + argc);
             return sum(63 + argc) == 2016 ? 0 : 1;
         }";
-    // From debug information, and from the table of symbols.
+    // From debug information, and from the symbol table.
     for flags in [&["-O1"][..], &["-O2"], &["-O2", "-g0"]] {
         for_each(C, SOURCE, "prog.c", flags, |scene, _| {
             let about = format!("{} {flags:?}", scene.compiler);
@@ -294,7 +294,7 @@ fn functions_of_recorded_programs_have_names_in_workload_events() {
             assert_eq!(events.join(" "), names, "{about}");
             said(scene, &["run", "-q", "--backend", "sigilclassic", "prog.quipu", "-o", "run"]);
             let table = fs::read_to_string(scene.path("run/sigilclassic.tsv")).unwrap();
-            // 256 bytes, then 128 of them before anybody read them; 256 are read.
+            // 256 bytes, then 128 of them again before they were read; 256 are read.
             for row in ["1\tfill\t2\t0\t0\t0\t0\t0\t0\t256\t128", "1\tfill\t1\tsum\t256\t0"] {
                 assert!(table.lines().any(|line| line == row), "{about}: {row}: {table}");
             }
@@ -307,7 +307,7 @@ fn functions_of_recorded_programs_have_names_in_workload_events() {
             }
             let work = said(scene, &["analyze", "workload", "--json", "prog.prism"]);
             assert!(work.contains("\"fill\"") && work.contains("\"sum\""), "{about}: {work}");
-            // Without the program, each is called by where it was entered.
+            // Without the program, each function is named by its entry address.
             fs::remove_file(scene.path("prog")).unwrap();
             said(scene, &["convert", "-q", "--force", "prog.quipu", "-o", "prog.prism"]);
             let (mut open, mut n_entered) = (Vec::new(), 0);

@@ -1,6 +1,6 @@
-//! What compilers call, name by name. SPEC: stream.md#cells.
+//! The hooks that compilers call, name by name. SPEC: stream.md#cells.
 //!
-//! No compiler calls all of it, so a program does by hand what they do.
+//! No compiler calls all of them, so a program makes the calls by hand.
 
 use crate::instrumented::*;
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ const BITS: [u64; 5] = [8, 16, 32, 64, 128];
 const CHANGES: [&str; 7] =
     ["exchange", "fetch_add", "fetch_sub", "fetch_and", "fetch_or", "fetch_xor", "fetch_nand"];
 
-/// Tag, offset and size of what a call records.
+/// Tag, offset and size of the accesses that a call records.
 type Recorded = Vec<(u8, u64, u64)>;
 
 #[test]
@@ -65,7 +65,7 @@ fn every_name_is_exported_by_both_libraries() {
 #[test]
 fn each_hook_records_what_its_name_says() {
     const UNALIGNED: u8 = 0x80;
-    // A call of a hook, in which `P` stands for an address of its own, and what it records there.
+    // A call of a hook, in which `P` stands for an address of its own, and the accesses that it records there.
     let mut calls: Vec<(String, Recorded)> = Vec::new();
     for size in SIZES {
         for (prefix, flag) in [("", 0), ("unaligned_", UNALIGNED)] {
@@ -124,7 +124,8 @@ fn each_hook_records_what_its_name_says() {
 
 #[test]
 fn atomic_operations_of_all_sizes_are_performed_and_recorded() {
-    // ONE has its bit in each half of 128, so that none is lost. Each line counts as failed if its condition does not hold.
+    // ONE has a bit set in each half of 128 bits, so that no half is lost. A line counts as failed if its condition does not
+    // hold.
     const OPERATIONS: &str = "
         __tsan_atomicB_store(at, 7 * ONE, 5);
         CHECK(__tsan_atomicB_exchange(at, 9 * ONE, 5) == 7 * ONE)

@@ -1,9 +1,10 @@
-//! Programs that are compiled with `quipu cc`, `quipu c++` and the flags of `quipu rustc-flags`, run, and looked at.
+//! Compiles programs with `quipu cc`, `quipu c++` and the flags of `quipu rustc-flags`, runs them, and examines the
+//! recordings.
 //!
-//! What a program does is known from its source, and the addresses that it works on from what it prints. A compiler that is not
-//! there is passed over. `QUIPU_RECORD=full` lets threads do ten million accesses each, and kills fifty programs.
+//! The actions of a program are known from its source, and their addresses from its output. Missing compilers are skipped.
+//! With `QUIPU_RECORD=full`, threads make ten million accesses each, and fifty programs are killed.
 
-// A test that cannot set its scene has failed.
+// A test whose setup fails has failed.
 mod accesses;
 mod captures;
 mod hooks;
@@ -22,7 +23,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// The folder of the program, with the runtime built beside it.
+/// The folder of the program, with the runtime built next to it.
 fn library() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
@@ -43,7 +44,7 @@ fn is_full() -> bool {
     std::env::var("QUIPU_RECORD").is_ok_and(|how| how == "full")
 }
 
-/// The compilers for C, or those for C++, that are there.
+/// The installed compilers for C, or for C++.
 fn compilers(names: [&'static str; 2]) -> Vec<&'static str> {
     let is_there = |name: &&str| {
         let found = Command::new(name).arg("--version").stdout(Stdio::null()).status().is_ok();
@@ -58,7 +59,7 @@ fn compilers(names: [&'static str; 2]) -> Vec<&'static str> {
 const C: [&str; 2] = ["gcc", "clang"];
 const CXX: [&str; 2] = ["g++", "clang++"];
 
-/// A place to compile and run in.
+/// A folder to compile and run in.
 struct Scene {
     folder: TempDir,
     compiler: &'static str,
@@ -88,14 +89,14 @@ impl Scene {
         assert!(quipu.status().unwrap().success(), "{} {name}", self.compiler);
     }
 
-    /// The program, as it is run.
+    /// The command that runs a compiled program.
     fn program(&self, name: &str) -> Command {
         let mut program = Command::new(self.path(name));
         program.current_dir(&self.folder).env("QUIPU_OUT", "%n.quipu");
         program
     }
 
-    /// Runs the program and returns what it printed and recorded.
+    /// Runs the program; returns its output and its recording as a trace.
     fn run(&self, name: &str) -> Run {
         let output = self.program(name).output().unwrap();
         assert!(output.status.success(), "{}: {output:?}", self.compiler);
@@ -104,12 +105,12 @@ impl Scene {
         run
     }
 
-    /// Makes a trace of a recording, checks it, and reads it.
+    /// Converts a recording to a trace, checks it, and reads it.
     fn collect(&self, capture: &str) -> Run {
         let trace = capture.replace(".quipu", ".trace");
         let line = ["convert", "--to", "cacheray", "--json", "--force", capture, "-o", &trace];
         let output = quipu().current_dir(&self.folder).args(line).output().unwrap();
-        // A process that does nothing leaves nothing to make a trace of.
+        // A program without events leaves nothing to convert.
         if String::from_utf8_lossy(&output.stderr).contains("nothing was recorded") {
             return Run { summary: Value::Null, records: Vec::new(), printed: String::new() };
         }
@@ -125,7 +126,7 @@ impl Scene {
         Run { summary, records, printed: String::new() }
     }
 
-    /// Recordings that are there.
+    /// File names of the recordings.
     fn captures(&self) -> Vec<String> {
         let names = fs::read_dir(&self.folder)
             .unwrap()
@@ -142,22 +143,22 @@ fn quipu() -> Command {
     quipu
 }
 
-/// What a program did.
+/// Result of running a program.
 struct Run {
     summary: Value,
     records: Vec<Record>,
     printed: String,
 }
 
-/// A record of the trace, read by the layout that its format is defined by.
+/// A record of the trace, decoded according to the format's specification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Record {
     tag: u8,
     addr: u64,
-    /// Of accesses.
+    /// Size of an access.
     size: u64,
     thread: u64,
-    /// Of annotations: bytes of an element, elements, name.
+    /// For annotations: bytes per element, number of elements, type name.
     region: (u32, u32, String),
 }
 
@@ -214,14 +215,14 @@ impl Run {
             .collect()
     }
 
-    /// Regions that were told: address, bytes of an element, elements, of a name.
+    /// Annotated regions with a type name: address, bytes per element, number of elements.
     fn regions(&self, name: &str) -> Vec<(u64, u32, u32)> {
         let named = self.records.iter().filter(|record| record.tag == 2 && record.region.2 == name);
         named.map(|record| (record.addr, record.region.0, record.region.1)).collect()
     }
 }
 
-/// Compiles a program with each of the compilers, runs it and looks at what it did.
+/// Compiles a program with each of the compilers, runs it and calls `check` with the result.
 fn for_each(names: [&'static str; 2], source: &str, file: &str, flags: &[&str], check: impl Fn(&Scene, Run)) {
     for compiler in compilers(names) {
         let scene = Scene::new(compiler);

@@ -1,8 +1,8 @@
-//! Threads, and processes that are killed, forked, or become others.
+//! Threads, and processes that are killed, forked, or replaced by `exec`.
 
 use crate::instrumented::*;
 
-/// Threads that count in arrays of their own, with a lock and an atomic now and then.
+/// Threads that count in arrays of their own, with occasional locks and atomics.
 const THREADS: &str = r#"
     #include <pthread.h>
     #include <stdatomic.h>
@@ -31,7 +31,7 @@ const THREADS: &str = r#"
         return 0;
     }"#;
 
-/// Fails unless each thread that worked on an array of its own wrote all of it in order; returns how often each did.
+/// Fails unless each thread with an array of its own wrote all of it in order; returns the number of writes per thread.
 fn in_order(run: &Run, start: u64) -> BTreeMap<u64, u64> {
     let mut counts: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
     for record in run.records.iter().filter(|record| (start..start + 8 * 4096).contains(&record.addr)) {
@@ -73,7 +73,7 @@ fn a_killed_program_leaves_all_that_it_did() {
         for nth in 0..n_kills {
             let _ = fs::remove_file(scene.path("prog.quipu"));
             let mut child = scene.program("prog").arg("1000000000").spawn().unwrap();
-            // Before its first line there is nothing that it could leave.
+            // Before the first frame is written, there is nothing to recover.
             while !fs::read(scene.path("prog.quipu")).is_ok_and(|bytes| bytes.starts_with(b"\xf5QPU")) {
                 std::thread::sleep(Duration::from_micros(100));
             }
@@ -82,10 +82,10 @@ fn a_killed_program_leaves_all_that_it_did() {
             child.wait().unwrap();
             let run = scene.collect("prog.quipu");
             if run.summary.is_null() {
-                continue; // It was killed before it did anything.
+                continue; // It was killed before its first event.
             }
             assert_eq!(run.summary["ending"], "stopped");
-            // The first write to the array of thread 0 tells where it is, if it came that far.
+            // The first write to the array of thread 0, if there is one, gives the array's address.
             let cells = |record: &&Record| record.tag == 1 && record.size == 4;
             let Some(first) = run.records.iter().find(cells) else { continue };
             let start = first.addr & !4095;
@@ -101,7 +101,7 @@ fn a_killed_program_leaves_all_that_it_did() {
     }
 }
 
-/// Threads that write in arrays of their own and count what they did where a kill leaves it.
+/// Threads that write to arrays of their own, and count their writes in a place that survives a kill.
 const COUNTED: &str = r#"
     #include <fcntl.h>
     #include <pthread.h>
@@ -150,7 +150,7 @@ fn a_killed_program_loses_none_of_what_it_counted() {
             std::thread::sleep(Duration::from_micros(rng.below(1000)));
             child.kill().unwrap();
             child.wait().unwrap();
-            // All verbs read it at once.
+            // All verbs can read it immediately.
             let check =
                 quipu().current_dir(&scene.folder).args(["report", "--json", "prog.quipu"]).output().unwrap();
             assert!(check.status.code().is_some_and(|code| code < 2), "kill {nth}: {check:?}");
@@ -176,7 +176,7 @@ fn a_killed_program_loses_none_of_what_it_counted() {
 fn each_look_at_a_program_that_runs_finds_all_that_earlier_ones_found() {
     let n_looks = if is_full() { 200 } else { 12 };
     let scene = Scene::new(C[0]);
-    // A buffer is full every 20 ms or so; what is read stays small.
+    // A buffer fills up about every 20 ms, so the recording stays small.
     let slowly = COUNTED
         .replace("tell((long)which, i + 1);", "tell((long)which, i + 1);\n if (i % 100 == 0) usleep(50);");
     scene.compile(&slowly, "prog.c", &["-O1", "-pthread"]);
@@ -191,7 +191,7 @@ fn each_look_at_a_program_that_runs_finds_all_that_earlier_ones_found() {
     }
     let mut before = 0;
     for nth in 0..n_looks {
-        // Each way to read it, one after the other.
+        // The ways to read it, in turn.
         let (args, count): (&[&str], _) = match nth % 3 {
             0 => (&["info", "--json"], "/events/write"),
             1 => (&["convert", "--to", "cacheray", "--json", "--force", "-o", "look.trace"], "/accesses"),
@@ -201,18 +201,18 @@ fn each_look_at_a_program_that_runs_finds_all_that_earlier_ones_found() {
         let end = counted(0) + counted(1);
         assert_eq!(output.status.code(), Some(0), "look {nth}: {output:?}");
         let said: Value = serde_json::from_slice(&output.stdout).unwrap();
-        // That it has no end yet is all that there may be to say.
+        // The missing END is the only permitted finding.
         let is_end = |finding: &Value| finding["rule"] == "stream/no-end-frame";
         assert!(said["findings"].as_array().is_none_or(|all| all.iter().all(is_end)), "look {nth}: {said}");
         let Some(now) = said.pointer(count).and_then(Value::as_u64) else { panic!("look {nth}: {said}") };
-        // Writes are nearly all that the program does, and each look reads later than the one before.
+        // Writes are nearly all of the program's events, and each reading is later than the one before.
         assert!(now + 100 >= before, "look {nth}: {now} after {before}");
         assert!(now <= end + 1000, "look {nth}: {now} of {end}");
         before = now;
     }
 }
 
-/// A program that runs until the test ends, however that ends.
+/// A program that is killed when the test ends, in any way.
 struct Killed(std::process::Child);
 
 impl Drop for Killed {
@@ -228,7 +228,7 @@ fn a_file_that_is_no_recording_is_not_written_over() {
     let run = |out: &str| scene.program("prog").env("QUIPU_OUT", out).output().unwrap();
     assert!(run("a.quipu").status.success());
     quipu().current_dir(&scene.folder).args(["convert", "a.quipu", "-o", "b.quipu"]).status().unwrap();
-    // Streams are no recordings either, unless they begin as those do.
+    // Streams that do not begin like recordings are not recordings either.
     fs::write(scene.path("c.quipu"), "precious").unwrap();
     fs::write(scene.path("d.quipu"), "").unwrap();
     let writer = fs::read("../../traces/stream/dtrace-mixed_1000.quipu").unwrap();
@@ -257,7 +257,7 @@ fn a_file_that_is_no_recording_is_not_written_over() {
     }
 }
 
-/// The buffer of a thread that lives at the end stays open, that of the thread that exits is closed.
+/// The buffer of a thread that is alive at the end stays open; that of an exited thread is closed.
 const LEFT_OPEN: &str = r#"
     #include <pthread.h>
     #include <unistd.h>
@@ -286,7 +286,7 @@ fn cells_that_were_zeroed_are_damage() {
     let is_frame = |at: &usize| bytes[*at..].starts_with(b"\xf5QPU1\r\n\x1a");
     let frames: Vec<usize> = (0..bytes.len() - 8).step_by(8).filter(is_frame).collect();
     let state = |at: usize| u64::from_le_bytes(bytes[at + 96..at + 104].try_into().unwrap());
-    // Number, place: open frames of cells, and the closed ones.
+    // Open frames of cells, and those that are in use.
     let open: Vec<usize> = frames.iter().copied().filter(|at| bytes[at + 9] == 9 && *at > 0).collect();
     let in_use: Vec<usize> = open.iter().copied().filter(|at| state(*at) & 0xffff_ffff == 1).collect();
     assert_eq!((open.len(), in_use.len()), (2, 1), "the thread that exits closes its buffer");
@@ -314,7 +314,7 @@ fn cells_that_were_zeroed_are_damage() {
     }
 }
 
-/// Threads that end and close several buffers, so that vacant ones keep numbers beyond those of the stream of all.
+/// Threads that end and close several buffers, so that vacant ones have numbers beyond those of the shared stream.
 const ENDED: &str = r#"
     #include <pthread.h>
     static volatile long cells[3][100];
@@ -335,7 +335,7 @@ const ENDED: &str = r#"
 
 #[test]
 fn what_is_made_of_a_recording_has_all_of_it() {
-    // Files of parts: one of each thread, and that of what is about all, if it has rows.
+    // Files of parts: one per thread, and the shared one, if it has rows.
     for (source, n_parts) in [(LEFT_OPEN, 3), (ENDED, 4)] {
         let scene = Scene::new(C[0]);
         scene.compile(source, "prog.c", &["-O1", "-pthread"]);
@@ -378,7 +378,8 @@ fn what_is_made_of_a_recording_has_all_of_it() {
 
 #[test]
 fn nothing_follows_the_end_though_threads_still_run() {
-    // What is left in streams is written after all destructors, the runtime's too: a thread has time for many buffers then.
+    // Remaining events are written after all destructors, including the runtime's: that leaves time for many buffers per
+    // thread.
     const SOURCE: &str = r#"
         #define _GNU_SOURCE
         #include <pthread.h>
@@ -495,7 +496,7 @@ fn record_runs_such_a_program_and_leaves_trace_and_capture() {
         assert_eq!(records.iter().filter(|record| record.tag < 2).count(), 1, "{compiler}");
         let said = record(&["--with", "tsan", "--follow-fork"]);
         assert_eq!(scene.captures().len(), 2, "{compiler}");
-        // What is said to hold the records of each process holds them.
+        // The recording said to contain each process does contain it.
         let places: Vec<_> = said
             .lines()
             .filter_map(|line| line.strip_suffix('`')?.rsplit_once("in `"))
@@ -534,7 +535,7 @@ fn a_program_that_notes_nothing_leaves_a_trace_that_says_so() {
     }
 }
 
-/// The file of a recording that may not grow ends before its program does: what is not recorded is counted, and verbs say it.
+/// A recording with a limited size ends before its program does: unrecorded events are counted, and verbs report them.
 #[test]
 fn what_a_recording_has_no_room_for_is_a_loss_with_its_count() {
     const STORES: &str = r#"
@@ -549,7 +550,7 @@ fn what_a_recording_has_no_room_for_is_a_loss_with_its_count() {
             return 0;
         }"#;
     let scene = Scene::new(C[0]);
-    // Addresses without an order, which cannot be packed.
+    // Random addresses, which cannot be compressed.
     scene.compile(STORES, "prog.c", &["-O1"]);
     let run = |max_bytes: &str| {
         let mut program = scene.program("prog");
@@ -564,7 +565,7 @@ fn what_a_recording_has_no_room_for_is_a_loss_with_its_count() {
     run("0");
     assert_eq!(told(&["check", "prog.quipu"]).0, Some(0));
     let whole = told(&["analyze", "schedule", "--json", "prog.quipu"]).1;
-    // Room for a first buffer and little more.
+    // Room for the first buffer and little more.
     fs::remove_file(scene.path("prog.quipu")).unwrap();
     run("400000");
     for verb in ["check", "info", "view", "report", "describe"] {
@@ -583,10 +584,10 @@ fn what_a_recording_has_no_room_for_is_a_loss_with_its_count() {
     let (whole, part) = (answer(&whole), answer(&part));
     let lost = &part["lost"]["records"];
     let lost = lost.as_u64().or(lost["at_least"].as_u64()).unwrap();
-    // The end of the thread is an event more, and so is that of the program.
+    // The end of the thread is an additional event, and so is that of the program.
     let missing = records(&whole) - records(&part);
     assert!(code == Some(1) && lost > 100_000 && lost.abs_diff(missing) < 16, "{lost} of {missing}");
-    // What is made of it is what there is.
+    // A conversion contains all recorded events.
     assert_eq!(told(&["convert", "--to", "cacheray", "prog.quipu", "-o", "prog.trace"]).0, Some(1));
     assert!(scene.path("prog.trace").exists());
 }

@@ -1,8 +1,8 @@
-//! Programs in Rust, and the crate by which they say what their memory is.
+//! Programs in Rust, and the crate with which they annotate their memory.
 
 use crate::instrumented::*;
 
-/// Compiles Rust with the flags that are printed for it.
+/// Compiles Rust with the flags that `quipu rustc-flags` prints.
 fn compile_rust(scene: &Scene, source: &str, name: &str, more: &[&str]) {
     fs::write(scene.path(name), source).unwrap();
     let flags = quipu().arg("rustc-flags").output().unwrap();
@@ -75,7 +75,7 @@ fn a_program_in_rust_says_what_its_memory_is() {
     assert_eq!(run.regions("prog::Node"), [(pool, 16, 100)]);
     assert_eq!(run.regions("[f32; 3]"), [(room, 12, 10)]);
     assert_eq!(run.regions("struct pair"), [(room, 24, 5)]);
-    // Where the region stands between its begin and its end, each node is read; the write in the pause is not there.
+    // Between the start and the end of the region, each node is read; the write during the pause is missing.
     let begin = run.records.iter().position(|record| record.region.2 == "prog::Node").unwrap();
     let end = begin
         + run.records[begin..].iter().position(|record| record.tag == 3 && record.addr == pool).unwrap();
@@ -90,7 +90,7 @@ fn a_program_in_rust_says_what_its_memory_is() {
         .iter()
         .filter(|record| record.tag & 0x3f == 0 && inside.contains(&record.addr));
     assert_eq!(reads.count(), 200);
-    // Fields have their names where the program has debug information, as these flags say.
+    // Fields are named if the program has debug information, as it does with these flags.
     let analyzed = quipu()
         .current_dir(&scene.folder)
         .args(["analyze", "types", "--json", "--binary", "prog", "prog.trace"])
@@ -99,7 +99,7 @@ fn a_program_in_rust_says_what_its_memory_is() {
     assert!(analyzed.status.success(), "{analyzed:?}");
     let text = String::from_utf8(analyzed.stdout).unwrap();
     assert!(text.contains("\"prog::Node\"") && text.contains("\"next\""), "{text}");
-    // The same program without the flags: nothing happens.
+    // The same program without the flags: nothing is recorded.
     let plain = rustc(&scene)
         .args([
             "--edition=2024",

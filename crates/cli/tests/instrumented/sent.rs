@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// Threads with loops, locks and memory of types, which run until there is a file `stop`, or until they are killed.
+/// Threads with loops, locks and typed memory, which run until a file `stop` exists or they are killed.
 const PROGRAM: &str = r#"
 #include <pthread.h>
 #include <stdio.h>
@@ -39,13 +39,13 @@ int main(void) {
 }
 "#;
 
-/// The bytes that a verb prints of a recording, and its exit code.
+/// Exit code and output of a verb on a recording.
 fn told(line: &[&str], recording: &Path) -> (Option<i32>, String) {
     let output = quipu().args(line).arg(recording).output().unwrap();
     (output.status.code(), String::from_utf8(output.stdout).unwrap())
 }
 
-/// Both are the same recording, in all that verbs say of it.
+/// Asserts that all verbs give the same result for both recordings.
 fn assert_same(here: &Path, there: &Path) {
     for line in
         [&["view"][..], &["view", "--json"], &["view", "--table", "records", "--csv", "--format", "stream"]]
@@ -56,7 +56,7 @@ fn assert_same(here: &Path, there: &Path) {
     }
     let said = |recording: &Path| {
         let mut info: Value = serde_json::from_str(&told(&["info", "--json"], recording).1).unwrap();
-        // Those of the file itself.
+        // These describe the file itself.
         for key in ["recording", "bytes", "findings"] {
             info.as_object_mut().unwrap().remove(key);
         }
@@ -92,7 +92,7 @@ fn a_recording_is_the_same_where_it_was_sent_while_its_program_ran() {
         .spawn()
         .unwrap();
     let there = out.join(format!("{}.quipu", producer(&fs::read(&recording).unwrap())));
-    // A frame of what a thread did, while it runs.
+    // A frame with events of a thread has arrived while it runs.
     let has_arrived = |bytes: &[u8]| {
         const DATA: u8 = 2;
         bytes.windows(16).any(|head| head.starts_with(&SYNC) && head[9] == DATA)
@@ -102,7 +102,7 @@ fn a_recording_is_the_same_where_it_was_sent_while_its_program_ran() {
         assert!(begun.elapsed() < Duration::from_secs(60), "nothing arrives while the program runs");
         std::thread::sleep(Duration::from_millis(20));
     }
-    // It is a recording already, of a program that still runs.
+    // It is a valid recording already, of a program that still runs.
     let (_, info) = told(&["info", "--json"], &there);
     let info: Value = serde_json::from_str(&info).unwrap();
     assert_eq!((&info["ending"], &info["pid"]), (&"stopped".into(), &program.id().into()), "{info}");
@@ -135,7 +135,7 @@ fn a_recording_of_a_program_that_was_killed_is_the_same_where_it_was_sent() {
         .output()
         .unwrap();
     assert!(sent.status.success(), "{sent:?}");
-    // It has no end.
+    // It has no END.
     assert_eq!(collecting.stop().0, Some(1));
     let there = fs::read_dir(&out).unwrap().next().unwrap().unwrap().path();
     assert_same(&recording, &there);

@@ -1,4 +1,4 @@
-//! Which memory has which type: annotations, allocations, objects.
+//! Types of memory: annotations, allocations, objects.
 
 use crate::instrumented::*;
 
@@ -78,10 +78,10 @@ fn programs_in_cxx_have_objects_virtual_tables_and_exceptions() {
         assert_eq!(n, 7);
         assert_eq!(run.regions("struct.Square"), [(shape, 16, 1)], "{compiler}");
         assert_eq!(run.regions("double"), [(local, 8, 4)], "{compiler}");
-        // The pointer to the table is written by constructors and read by the call.
+        // The pointer to the virtual table is written by constructors and read by the call.
         assert!(run.accesses(shape, 8).contains(&(0, 0, 8)), "{compiler}");
         assert!(run.accesses(shape, 8).contains(&(1, 0, 8)), "{compiler}");
-        // What gives it back is `delete`, where it stands in the source.
+        // The memory is freed by `delete`, at its line in the source.
         let freed = quipu()
             .current_dir(&scene.folder)
             .args(["view", "--json", "--kind", "free", "--addr", &format!("{shape:#x}"), "prog.quipu"])
@@ -122,7 +122,7 @@ fn containers_that_were_inlined_have_their_types() {
             "{compiler}: {:?}",
             run.records.iter().filter(|r| r.tag == 2).collect::<Vec<_>>()
         );
-        // A list has a node around each.
+        // A list stores each element in a node.
         let node = run.records.iter().find(|record| record.tag == 2 && record.addr == listed - 16).unwrap();
         assert_eq!(node.region, (48, 1, "struct.std::_List_node<game::Body>".to_owned()), "{compiler}");
     });
@@ -165,7 +165,7 @@ fn no_allocation_has_the_type_of_another() {
         assert_eq!(of(tab), (8, 16, "char**".into()), "{compiler}");
         assert_eq!(of(one), (16, 1, "struct.node".into()), "{compiler}");
         assert_eq!(of(list), (8, 16, "char**".into()), "{compiler}");
-        // Two in one line: of the first nothing is sure.
+        // Two calls in one line: the type of the first is uncertain.
         assert_eq!(of(ia), (120, 1, "void*".into()), "{compiler}");
         let cx = of(cx);
         assert!(cx.2.ends_with("cplx") && (cx.0, cx.1) == (8, 10), "{compiler}: {cx:?}");

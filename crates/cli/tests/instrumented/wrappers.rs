@@ -1,4 +1,4 @@
-//! Compilers as make and CMake call them.
+//! Compilers as called by make and CMake.
 
 use crate::instrumented::*;
 
@@ -72,7 +72,7 @@ fn a_runtime_of_another_build_is_refused() {
             assert!(said.contains("libquipu_rt.so") && !scene.path("prog").exists(), "{args:?}: {said}");
         }
     }
-    // A program that has such a runtime is recorded, and said to.
+    // A program with such a runtime is recorded, with a warning.
     scene.compile("int cell; int main(void) { cell = 1; return 0; }", "prog.c", &["-O0"]);
     fs::write(scene.path("libquipu_rt.so"), with(at, b'9')).unwrap();
     let record = ["record", "-o", "prog.trace", "--", "./prog"];
@@ -83,7 +83,7 @@ fn a_runtime_of_another_build_is_refused() {
     assert!(said.contains("record/other-runtime") || said.contains("of another build (9.1.0-"), "{said}");
 }
 
-/// Makes the checksums of a frame right again that has a byte of the payload at a place.
+/// Recomputes the checksums of the frame whose payload contains this position.
 fn seal(bytes: &mut [u8], at: usize) {
     use quipu_cells::checksum::of_constant as crc;
     let sync = [0xF5, 0x51, 0x50, 0x55, 0x31, 0x0D, 0x0A, 0x1A];
@@ -109,7 +109,7 @@ fn a_recording_of_an_older_runtime_says_what_its_tables_lack() {
         String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
     };
     assert!(!says(&["check"], "prog.quipu").contains("stream/other-recorder"));
-    // As it was before the table of synchronization was said to be one.
+    // Restores the form before the table of synchronization was declared as one.
     let mut bytes = fs::read(scene.path("prog.quipu")).unwrap();
     let (category, key) = (b"\x07\x64sync", 1..6);
     let at = bytes.windows(category.len()).position(|window| window == category).unwrap();
@@ -136,7 +136,7 @@ fn the_wrapper_has_the_exit_code_of_the_compiler_and_says_what_is_missing() {
 const MAIN: &str = "int twice(int); int main(void) { return twice(3) - 6; }";
 const TWICE: &str = "int cell; int twice(int n) { cell = n; return cell + n; }";
 
-/// Fails unless the program, which wrote and read one place, recorded that.
+/// Fails unless the program, which writes and reads one place, recorded both.
 fn check_twice(scene: &Scene, name: &str) {
     let run = scene.run(name);
     let tags: Vec<(u8, u64)> =
@@ -162,7 +162,7 @@ fn each_step_of_a_build_can_be_done_by_itself() {
         assert!(fs::read_to_string(scene.path("b.s")).unwrap().contains("__tsan_write4"), "{compiler}");
         cc("-c -O0 -MMD -MP a.c");
         assert!(fs::read_to_string(scene.path("a.d")).unwrap().contains("a.c"), "{compiler}");
-        // What was assembled by itself is linked as well.
+        // Separately assembled code can be linked, too.
         cc("-c b.s -o b.o");
         cc("a.o b.o -o objects");
         check_twice(&scene, "objects");
@@ -199,7 +199,7 @@ fn a_compiler_may_stand_behind_another_program() {
     let scene = Scene::new("gcc");
     fs::write(scene.path("a.c"), MAIN).unwrap();
     fs::write(scene.path("b.c"), TWICE).unwrap();
-    // As ccache does: it runs the rest of its arguments.
+    // Like ccache, it runs the rest of its arguments.
     let prefix = scene.path("prefix");
     fs::write(&prefix, "#!/bin/sh\necho \"$1\" >>said\nexec \"$@\"\n").unwrap();
     assert!(Command::new("chmod").arg("+x").arg(&prefix).status().unwrap().success());

@@ -1,4 +1,5 @@
-//! Where DynamoRIO's tools are wrong or leave an order open, and these are not: small traces, with what is right.
+//! Cases in which DynamoRIO's tools are wrong or leave an order open, and ours are not: small traces with the correct
+//! results.
 
 use super::{
     BRANCH_TARGET, CHUNK_FOOTER, Head, archive, clock, coded, entry, head, launch, marker, misses, nops,
@@ -6,20 +7,20 @@ use super::{
 };
 use std::path::Path;
 
-/// The columns of the records that `view` prints: ordinal, instructions, thread, and the rest as one.
+/// Columns of the records that `view` prints: ordinal, instructions, thread, and the rest as one.
 fn records(text: &str) -> Vec<String> {
     let lines = text.lines().filter(|line| line.contains(" W0.T"));
     lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
-/// The value in front of this name in the block after `head`.
+/// The value before this name in the block after `head`.
 fn count(text: &str, head: &str, name: &str) -> u64 {
     let block = text.split(head).nth(1).unwrap_or_else(|| panic!("{head}: {text}"));
     let line = block.lines().find(|line| line.trim_end().ends_with(name)).unwrap();
     line.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// All that a verb prints which finds something wrong.
+/// Complete output of a verb that finds something wrong.
 fn found(folder: &Path, args: &str) -> String {
     let output = quipu(folder, args);
     let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
@@ -27,7 +28,7 @@ fn found(folder: &Path, args: &str) -> String {
     text
 }
 
-/// The number after this label of the first cache with this name.
+/// The number after this label for the first cache with this name.
 fn of_cache(text: &str, cache: &str, label: &str) -> u64 {
     let block = text.split(&format!("  {cache} (")).nth(1).unwrap_or_else(|| panic!("{cache}: {text}"));
     let line = block.lines().find(|line| line.trim_start().starts_with(label)).unwrap();
@@ -48,7 +49,7 @@ fn equally_frequent_lines_are_listed_by_address() {
 #[test]
 fn a_flush_has_its_own_instruction() {
     let folder = tempfile::tempdir().unwrap();
-    // Of 64 bytes each, and one that takes two entries.
+    // Flushes of 64 bytes each, and one that takes two entries.
     let flushes =
         vec![entry(20, 64, 0x7000), entry(18, 64, 0x8000), entry(20, 0, 0x7000), entry(21, 0, 0x27000)];
     let flush = coded(10, 0x1001, &[0x0f, 0xae, 0x38]);
@@ -97,7 +98,7 @@ fn a_limit_of_instructions_invents_no_exit() {
     let text = printed(folder.path(), "-indir . -tool view -exit_after_instrs 2");
     assert!(!text.contains("exited"), "{text}");
     assert_eq!(count(&text, "View tool results:\n", ": total instructions"), 4, "{text}");
-    // A thread that ends within the limit ends.
+    // A thread that ends within the limit is shown to end.
     let text = printed(folder.path(), "-indir . -tool view -exit_after_instrs 4");
     assert_eq!(text.matches("exited").count(), 2, "{text}");
 }
@@ -113,7 +114,7 @@ fn a_skip_brings_no_kernel_lines() {
     }
 }
 
-/// `repe movsb` has three destinations and five sources, and takes the 16 bytes that DynamoRIO's reader stops at.
+/// `repe movsb` has three destinations and five sources, and uses the 16 bytes at which DynamoRIO's reader stops.
 #[test]
 fn dependencies_of_16_bytes_are_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -139,7 +140,7 @@ fn what_is_no_violation_is_no_alarm() {
     let gather = coded(10, 0x1000, &[0xc4, 0xe2, 0xdd, 0x91, 0x04, 0xc8]);
     let elements = (0..4).map(|n| entry(0, 8, 0x7000 + 8 * n)).collect();
     put(folder.path(), "a.trace", &[head(10, 1000, None), gather, elements, nops(0x1006, 1), tail(10)]);
-    // The schedule files that a conversion to bare files leaves, with nothing in them.
+    // Empty schedule files, as left by a conversion to bare files.
     let gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     std::fs::write(folder.path().join("serial_schedule.bin.gz"), gzip.finish().unwrap()).unwrap();
     archive(&folder.path().join("cpu_schedule.bin.zip"), &[]);
@@ -153,7 +154,7 @@ fn what_is_no_violation_is_no_alarm() {
     }
 }
 
-/// DynamoRIO takes as many records off the number to simulate as the warm-up had: of 99 it simulates none, of 109 ten.
+/// DynamoRIO subtracts the warm-up's records from the number to simulate: of 99 it simulates none, of 109 ten.
 #[test]
 fn records_to_simulate_are_counted_from_the_end_of_the_warm_up() {
     let folder = tempfile::tempdir().unwrap();
@@ -166,7 +167,7 @@ fn records_to_simulate_are_counted_from_the_end_of_the_warm_up() {
     }
 }
 
-/// What the tracer writes when a function with one argument is entered.
+/// The tracer's entries for entering a function with one argument.
 fn enters(arg: u64) -> Vec<Vec<u8>> {
     vec![marker(4, 1), marker(5, 0x1234), marker(6, arg)]
 }
@@ -198,7 +199,7 @@ fn a_call_of_each_thread_has_a_line() {
     );
 }
 
-/// A thread runs three instructions on one processor and two on another: DynamoRIO moves it before the third.
+/// A thread runs three instructions on one processor and two on another. DynamoRIO moves it before the third.
 #[test]
 fn threads_change_where_the_schedule_says() {
     let folder = tempfile::tempdir().unwrap();
@@ -214,7 +215,7 @@ fn threads_change_where_the_schedule_says() {
     assert_eq!((of(0), of(1)), (3, 2), "{text}");
 }
 
-/// Four sets of two ways. A flush in set 1 leaves set 2 alone, whose policy DynamoRIO prints.
+/// Four sets of two ways. A flush in set 1 must not affect set 2; DynamoRIO notifies the replacement policy of another set.
 #[test]
 fn a_flush_leaves_other_sets_alone() {
     let folder = tempfile::tempdir().unwrap();
@@ -227,7 +228,7 @@ fn a_flush_leaves_other_sets_alone() {
         read(line(2, 1)),
         // The second way of set 1.
         entry(20, 64, line(1, 1)),
-        // Takes the place of the line of set 2 that was used least recently, which is in the first way.
+        // Evicts the least recently used line of set 2, which is in the first way.
         read(line(2, 2)),
         read(line(2, 1)),
     ];
@@ -241,14 +242,14 @@ fn a_flush_leaves_other_sets_alone() {
 #[test]
 fn a_miss_of_a_further_line_names_the_instruction() {
     let folder = tempfile::tempdir().unwrap();
-    // Of four bytes, in two lines.
+    // Four bytes that cross a line border.
     let nop = coded(10, 0x103e, &[0x0f, 0x1f, 0x40, 0]);
     put(folder.path(), "a.trace", &[head(10, 1000, None), nop, tail(10)]);
     printed(folder.path(), "-indir . -no_core_serial -LL_miss_file misses.gz");
     assert_eq!(misses(&folder.path().join("misses.gz")), ["1,0x103e,0x103e", "1,0x103e,0x1040"]);
 }
 
-/// The copy of the first clock reading stands after two instructions; the next reading after four.
+/// The copy of the first clock reading comes after two instructions; the next reading after four.
 #[test]
 fn a_trim_is_not_decided_at_copies_of_clock_readings() {
     let folder = tempfile::tempdir().unwrap();
@@ -270,7 +271,7 @@ fn a_trim_is_not_decided_at_copies_of_clock_readings() {
     assert!(shown[2].contains("@ 0x0000000000001004") && shown[3].contains("@ 0x0000000000001005"), "{text}");
 }
 
-/// A target at the end of a chunk belongs to the branch of the next one; so it does in what a filter writes.
+/// A target at the end of a chunk belongs to the branch in the next one; also in the output of a filter.
 #[test]
 fn a_branch_target_crosses_the_end_of_a_chunk() {
     let folder = tempfile::tempdir().unwrap();
@@ -298,7 +299,7 @@ fn a_branch_target_crosses_the_end_of_a_chunk() {
     assert_eq!(kinds, [[28, 22], [28, 2], [28, 3], [28, 29], [47, 1], [16, 1]]);
 }
 
-/// What makes every number after a jump wrong is an error in whatever verb counts to there.
+/// A fault that makes all numbers after a jump wrong is an error in every verb that counts that far.
 #[test]
 fn a_wrong_ordinal_is_an_error_wherever_it_is_noticed() {
     let folder = tempfile::tempdir().unwrap();
@@ -321,7 +322,7 @@ fn a_wrong_ordinal_is_an_error_wherever_it_is_noticed() {
     assert!(!folder.path().join("out.trace").exists());
 }
 
-/// DynamoRIO's checker does not look for a clock reading without its processor; the error is printed beside its verdict.
+/// DynamoRIO's checker does not look for a clock reading without its processor; the error is printed next to its verdict.
 #[test]
 fn a_clock_reading_without_its_processor_is_an_error() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Files that hold a core each.
+//! Files that each contain a core.
 
 use super::{
     CHUNK_FOOTER, CPU_ID, Head, Stretch, TIMESTAMP, archive, entry, launch, marker, nops, outline, printed,
@@ -19,7 +19,7 @@ fn clock(time: u64, cpu: u64) -> Vec<Vec<u8>> {
     vec![marker(TIMESTAMP, time), marker(CPU_ID, cpu)]
 }
 
-/// Two cores of a thread each; the second begins earlier.
+/// Two cores with one thread each; the second begins earlier.
 fn put_two_cores(folder: &Path) {
     for (cpu, tid, time) in [(0, 20, 5000), (1, 21, 4000)] {
         let head = Head { tid, clock: time, cpu, ..Head::OF_CORE }.entries();
@@ -122,7 +122,7 @@ fn files_of_cores_tell_how_often_a_worker_goes_on_to_another() {
     assert_eq!(switches(2), ["0", "0", "0"]);
 }
 
-/// Calls and misses of two cores: tools that want one stream read the file whose clock is earliest.
+/// Calls and misses of two cores: tools that need one stream read the file with the earliest clock first.
 #[test]
 fn calls_and_caches_of_files_of_cores_come_by_time() {
     let folder = tempfile::tempdir().unwrap();
@@ -146,7 +146,7 @@ fn calls_and_caches_of_files_of_cores_come_by_time() {
     );
 }
 
-/// The lines of records, without the bytes of instructions, each cut into words.
+/// The lines of records, without instruction bytes, split into words.
 fn records(text: &str) -> Vec<String> {
     let lines = text.lines().skip(2).take_while(|line| *line != "View tool results:");
     let short = |line: &str| match line.split_once(": ") {
@@ -159,7 +159,7 @@ fn records(text: &str) -> Vec<String> {
     lines.map(short).collect()
 }
 
-/// Threads 10 and 11 with three and one instructions.
+/// Threads 10 and 11 with three instructions and one.
 fn put_two_threads(folder: &Path) {
     for (tid, n) in [(10, 3), (11, 1)] {
         let head = Head { tid, clock: 1000 + tid, cpu: 7, ..Head::OF_THREAD }.entries();
@@ -167,8 +167,8 @@ fn put_two_threads(folder: &Path) {
     }
 }
 
-/// DynamoRIO gives each core a record in turn, from the second on, under ordinals of the one stream; a core that rests has the
-/// ordinals of the record before, and no line of dashes after it. Clocks go on from a core's first reading.
+/// DynamoRIO lets each core execute a record in turn, from the second on, with ordinals of the single stream. An idle core
+/// repeats the ordinal of the record before, without a line of dashes after it. Clocks continue from a core's first reading.
 #[test]
 fn view_shows_what_scheduled_cores_do_in_turn() {
     let folder = tempfile::tempdir().unwrap();
@@ -217,7 +217,8 @@ fn view_shows_what_scheduled_cores_do_in_turn() {
     }
 }
 
-/// Records count along the one stream where one worker plays all cores, else on each core; rests do not count.
+/// Records count along the single stream if one worker simulates all cores, otherwise on each core; idle records do not
+/// count.
 #[test]
 fn skips_and_limits_of_records_count_as_cores_are_played() {
     let folder = tempfile::tempdir().unwrap();
@@ -228,7 +229,7 @@ fn skips_and_limits_of_records_count_as_cores_are_played() {
         let line = text.lines().find(|line| line.ends_with(" total (fetched) instructions")).unwrap();
         line.split_whitespace().next().unwrap().parse().unwrap()
     };
-    // Seven records stand before the first instruction of each thread.
+    // Seven records precede the first instruction of each thread.
     for (args, of_all, of_each) in [
         ("", 4, 4),
         ("-skip_records 8", 4, 2),
@@ -244,7 +245,7 @@ fn skips_and_limits_of_records_count_as_cores_are_played() {
     }
 }
 
-/// A skip or limit means in files of cores what it means in files of threads.
+/// A skip or limit has the same meaning for files of cores as for files of threads.
 #[test]
 fn parts_of_files_of_cores_are_those_of_files_of_threads() {
     let folders = [Head::OF_THREAD, Head::OF_CORE].map(|head| {
@@ -296,7 +297,7 @@ fn parts_of_files_of_cores_are_those_of_files_of_threads() {
     }
 }
 
-/// There is a file for each core, and few may be open.
+/// There is a file for each core, but only few may be open.
 #[test]
 fn a_thousand_traced_cores_are_filtered_with_few_open_files() {
     const N_CORES: u64 = 1000;
@@ -329,12 +330,12 @@ fn a_thousand_traced_cores_are_filtered_with_few_open_files() {
     assert!(few == many);
 }
 
-/// The files are those of a folder of threads, so they say nothing of what a scheduler makes of these.
+/// The files belong to a folder of threads, so they do not describe cores made by a scheduler.
 #[test]
 fn schedule_files_are_not_compared_with_scheduled_cores() {
     let folder = tempfile::tempdir().unwrap();
     put_two_threads(folder.path());
-    // Neither thread ran then.
+    // Neither thread ran at that time.
     let wrong = [10u64, 999, 7, 0, 11, 999, 7, 0].map(u64::to_le_bytes).concat();
     std::fs::write(folder.path().join("serial_schedule.bin"), wrong).unwrap();
     let args = "-indir . -tool invariant_checker";

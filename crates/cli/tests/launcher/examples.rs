@@ -1,4 +1,4 @@
-//! The examples of rules of DynamoRIO's tools, by the whole command line.
+//! Examples of the rules of DynamoRIO's tools, run as whole command lines.
 
 use super::{
     Head, archive, clock, coded, entry, head, launch, marker, nops, printed, put, quipu, tail, told,
@@ -13,7 +13,7 @@ fn a_name_listed_twice_is_printed_once() {
     assert!(text.contains("Function id=1: lib!f\n"), "{text}");
 }
 
-/// Instructions as accesses: line 0x1000 twice, 0x1040 and 0x1080, where two lines are kept; another thread uses 0x1000 only.
+/// Instructions as accesses: line 0x1000 twice, 0x1040 and 0x1080, with two lines kept; another thread uses only 0x1000.
 #[test]
 fn a_line_that_one_thread_has_dropped_counts_where_it_is_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -34,7 +34,7 @@ fn cores_without_traced_processors_have_no_list() {
     assert_eq!(cores, ["Core #0 (1 traced CPU(s): #0)", "Core #1 (0 traced CPU(s))"]);
 }
 
-/// Hints have one category, whatever their operands; with memory, too, they read nothing.
+/// Hints have one category, regardless of their operands; even with a memory operand they read nothing.
 #[test]
 fn hints_are_counted_as_other() {
     let folder = tempfile::tempdir().unwrap();
@@ -67,7 +67,7 @@ fn hints_are_counted_as_other() {
     let (_, categories) = text.split_once("\n\n").unwrap();
     let rows: Vec<Vec<&str>> = categories.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[1], ["12", ":", "other"], "{text}");
-    // A prefetch is none of them.
+    // A prefetch is not one of them.
     put(folder.path(), "a.trace", &[head(10, 1000, None), coded(10, 0x1000, &[0x0f, 0x18, 0x08]), tail(10)]);
     let text = printed(folder.path(), "-indir . -tool opcode_mix");
     assert!(!text.contains(" other\n"), "{text}");
@@ -78,7 +78,7 @@ fn bytes(hex: &str) -> Vec<u8> {
     digits.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
 }
 
-/// Encodings of instructions, by the bytes that stand in the file that the filter writes.
+/// Encodings of instructions, compared by bytes in the file that the filter writes.
 #[test]
 fn dependencies_are_written_as_dynamorio_writes_them() {
     let cases = [
@@ -115,7 +115,7 @@ fn dependencies_are_written_as_dynamorio_writes_them() {
     assert_eq!(found[..cases.len()], cases.map(|(_, expected)| expected.to_owned()));
 }
 
-/// Both switches, each in a member with a header of its own, which ends in `iretq` with one read of 40 bytes.
+/// Both switches, each in a member with its own header; they end in `iretq` with one read of 40 bytes.
 #[test]
 fn templates_whose_members_have_headers_pass() {
     let folder = tempfile::tempdir().unwrap();
@@ -135,7 +135,7 @@ fn templates_whose_members_have_headers_pass() {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The record columns do not depend on the syntax; one that is not here is named once.
+/// The record columns do not depend on the syntax; a note names an unsupported one once.
 #[test]
 fn a_syntax_that_is_not_here_is_taken_with_a_note() {
     let folder = tempfile::tempdir().unwrap();
@@ -149,13 +149,13 @@ fn a_syntax_that_is_not_here_is_taken_with_a_note() {
     }
     let text = told(folder.path(), "-indir . -tool view -view_syntax masm", 2);
     assert!(text.contains("`masm`"), "{text}");
-    // REGDEPS has no other syntax than DynamoRIO's.
+    // REGDEPS has no syntax other than DynamoRIO's.
     printed(folder.path(), "-tool record_filter -infile a.trace -outdir out -filter_encodings2regdeps");
     let text = printed(folder.path(), "-infile out/a.trace -tool view -view_syntax dr");
     assert!(text.starts_with("Output format:\n"), "{text}");
 }
 
-/// A file of the first versions, in which two threads take turns: one thread's to DynamoRIO, the first.
+/// A file of an early version in which two threads take turns. DynamoRIO attributes all of it to the first thread.
 #[test]
 fn a_file_of_several_threads_is_one_shard() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Rules of the launcher's tools that the recorded traces do not show: small traces made for each rule, with what
-//! DynamoRIO prints for them. `compatibility.tsv` lists the rules with the tests here.
+//! Rules of the launcher's tools that the recorded traces do not cover: small traces made for each rule, with DynamoRIO's
+//! output for them. `compatibility.tsv` lists the rules with their tests here.
 
 mod better;
 mod cores;
@@ -28,11 +28,11 @@ const CHUNK_FOOTER: u16 = 21;
 const RECORD_ORDINAL: u16 = 22;
 const BRANCH_TARGET: u16 = 29;
 
-/// What a file says of itself.
+/// Header of a file.
 #[derive(Clone, Copy)]
 struct Head {
     tid: u64,
-    /// None before version 2.
+    /// `None` before version 2.
     filetype: Option<u64>,
     chunk_instrs: u64,
     clock: u64,
@@ -88,7 +88,7 @@ fn put(folder: &Path, name: &str, parts: &[Vec<Vec<u8>>]) {
     std::fs::write(folder.join(name), parts.concat().concat()).unwrap();
 }
 
-/// Writes an archive of these chunks.
+/// Writes an archive with these chunks.
 fn archive(path: &Path, chunks: &[Vec<Vec<u8>>]) {
     let mut archive = zip::ZipWriter::new(File::create(path).unwrap());
     for (i, chunk) in chunks.iter().enumerate() {
@@ -98,7 +98,7 @@ fn archive(path: &Path, chunks: &[Vec<Vec<u8>>]) {
     archive.finish().unwrap();
 }
 
-/// How a chunk after the first begins.
+/// The first entries of a chunk after the first one.
 fn seam(records: u64, time: u64) -> Vec<Vec<u8>> {
     [vec![marker(RECORD_ORDINAL, records)], clock(time, None)].concat()
 }
@@ -117,10 +117,10 @@ fn coded(kind: u16, pc: u64, bytes: &[u8]) -> Vec<Vec<u8>> {
     entries
 }
 
-/// A thread, a time, and its instruction from which on it runs on a processor.
+/// A thread, a time, and the number of its first instruction on a processor from then on.
 type Stretch = (u64, u64, u64);
 
-/// Writes a schedule of processors: a member for each, with what runs there.
+/// Writes a schedule of processors: one member per processor, with the threads that run there.
 fn put_schedule(path: &Path, processors: &[(u64, &[Stretch])]) {
     let mut archive = zip::ZipWriter::new(File::create(path).unwrap());
     for (cpu, stretches) in processors {
@@ -146,7 +146,7 @@ fn launch(folder: &Path, args: &str) -> Output {
     quipu(folder, &format!("as drmemtrace {args}"))
 }
 
-/// What a launch prints that ends with this code.
+/// Standard error of a launch that exits with this code.
 fn told(folder: &Path, args: &str, code: i32) -> String {
     let output = launch(folder, args);
     let text = String::from_utf8(output.stderr).unwrap();
@@ -158,7 +158,7 @@ fn printed(folder: &Path, args: &str) -> String {
     told(folder, args, 0)
 }
 
-/// The lines of a file of misses.
+/// The lines of a miss file.
 fn misses(path: &Path) -> Vec<String> {
     let mut text = String::new();
     let mut file = flate2::read::GzDecoder::new(File::open(path).unwrap());
@@ -166,7 +166,7 @@ fn misses(path: &Path) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// The first column of each line that ends so, with the heads of the blocks between.
+/// The first column of each line that ends with `of`, with the heads of blocks in between.
 fn outline(text: &str, of: &str) -> Vec<String> {
     text.lines()
         .filter(|line| line.ends_with(of) || line.ends_with(':') || line.starts_with("Total windows"))
@@ -282,13 +282,13 @@ fn intervals_never_tell_user_space_and_kernel_apart() {
     assert!(totals.contains(" kernel instructions") && !intervals.contains(" kernel instructions"), "{text}");
 }
 
-/// Of 160 reuses, 17 have a distance of at most 1: 10.625 %; the sum of 1/160 and 16/160 is a little more.
+/// Of 160 reuses, 17 have a distance of at most 1: 10.625 %; the sum of 1/160 and 16/160 is slightly more.
 #[test]
 fn cumulative_shares_are_added_up() {
     let folder = tempfile::tempdir().unwrap();
     let read = |addr: u64| entry(0, 8, addr);
     let [a, b, c] = [0x7000, 0x8000, 0x9000];
-    // One reuse at distance 0, then two lines in turns, then three.
+    // One reuse at distance 0, then two lines alternately, then three.
     let mut lines = vec![a, a, b];
     lines.extend([a, b].repeat(8));
     lines.push(c);
@@ -307,7 +307,7 @@ fn cumulative_shares_are_added_up() {
         [["0", "1", "0.62%", "0.62%"], ["1", "16", "10.00%", "10.63%"], ["2", "143", "89.38%", "100.00%"]],
         "{text}"
     );
-    // The times of the same reuses are a distance of accesses, one more than that of lines.
+    // Reuse times count accesses, so they are one more than distances in lines.
     let text = printed(folder.path(), "-indir . -tool reuse_time");
     let total = text.split("=====").next().unwrap();
     let rows: Vec<Vec<&str>> = total
@@ -363,14 +363,14 @@ fn a_part_is_checked_by_what_stands_before_and_only_that_is_reported() {
     assert_eq!(leaps("-skip_instrs 3").concat(), second);
     assert_eq!(leaps("-skip_records 12").concat(), second);
     assert_eq!(leaps("-skip_to_timestamp 1001"), [""; 0]);
-    // The exit that a limit cuts off is not missed, nor is a header that is skipped.
+    // Neither the exit that a limit cuts off nor a skipped header counts as missing.
     assert_eq!(leaps("-exit_after_instrs 5").concat(), first);
     assert_eq!(leaps("-exit_after_records 13").concat(), first);
     assert_eq!(leaps("-skip_instrs 3 -exit_after_instrs 2"), [""; 0]);
     assert_eq!(leaps("-skip_instrs 3 -exit_after_records 9").concat(), second);
-    // A core that runs the thread checks it all the same.
+    // Scheduling the thread onto a core does not disable the checks.
     assert_eq!(leaps("-core_serial"), leaps(""));
-    // Other tools see the part as ever.
+    // Other tools read the same part as without the checker.
     let text = printed(
         folder.path(),
         "-indir . -tool invariant_checker:basic_counts -skip_instrs 3 -exit_after_instrs 2",

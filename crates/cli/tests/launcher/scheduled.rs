@@ -1,5 +1,5 @@
-//! Threads that are scheduled onto cores, or stand on the cores that they were traced on: what is refused or differs from
-//! DynamoRIO, a row of `compatibility.tsv` each, and what the checker finds wrong on cores.
+//! Threads that are scheduled onto cores, or are on the cores where they were traced: refusals and differences from
+//! DynamoRIO, each with a row in `compatibility.tsv`, and violations that the checker finds on cores.
 
 use super::{
     CPU_ID, Head, TIMESTAMP, coded, entry, head, marker, nops, printed, put, put_schedule, tail, told,
@@ -10,7 +10,7 @@ fn clock(time: u64, cpu: u64) -> Vec<Vec<u8>> {
     vec![marker(TIMESTAMP, time), marker(CPU_ID, cpu)]
 }
 
-/// Threads 10 and 11 with a second clock reading each.
+/// Threads 10 and 11 with two clock readings each.
 fn put_two_threads(folder: &Path) {
     for (tid, n) in [(10, 3), (11, 2)] {
         let head = Head { tid, clock: 1000 + tid, cpu: 7, ..Head::OF_THREAD }.entries();
@@ -22,7 +22,7 @@ fn put_two_threads(folder: &Path) {
 const SCHEDULE: &str = "cpu_schedule.bin.zip";
 
 /// Thread 10 runs three instructions on processor 0 and two on 1, where thread 11 ran two before; `returns` is the clock
-/// reading with which it comes there.
+/// reading with which it arrives there.
 fn put_traced_cores(folder: &Path, returns: u64) {
     let moves = clock(returns, 1);
     put(folder, "a.trace", &[head(10, 1000, None), nops(0x1000, 3), moves, nops(0x1003, 2), tail(10)]);
@@ -32,7 +32,7 @@ fn put_traced_cores(folder: &Path, returns: u64) {
     put_schedule(&folder.join(SCHEDULE), &processors);
 }
 
-/// The numbers of instructions that `basic_counts` prints: of all, then of each core.
+/// The numbers of instructions that `basic_counts` prints: the total, then those of each core.
 fn instrs(text: &str) -> Vec<u64> {
     let number = |line: &str| {
         line.strip_suffix(" (fetched) instructions")?.trim().trim_end_matches(" total").parse().ok()
@@ -62,7 +62,7 @@ fn the_checker_takes_no_records_of_all_cores_in_turn() {
         assert!(text.contains("checks each thread or core by itself"), "{part}: {text}");
         let passed = printed(folder.path(), &format!("{args} -core_sharded"));
         assert_eq!(passed, "Trace invariant checks passed\n", "{part}");
-        // Threads in one stream are no other matter.
+        // Threads in one stream behave the same.
         if !part.starts_with("-skip_instrs") {
             continue;
         }
@@ -88,7 +88,7 @@ fn a_filter_of_files_of_threads_takes_no_skips_and_limits() {
     }
 }
 
-/// DynamoRIO skips in each thread; here it is on each core.
+/// DynamoRIO skips in each thread; here, the skip is on each core.
 #[test]
 fn parts_of_cores_as_they_were_traced_are_of_each_core() {
     let folder = tempfile::tempdir().unwrap();
@@ -107,7 +107,7 @@ fn parts_of_cores_as_they_were_traced_are_of_each_core() {
     }
 }
 
-/// DynamoRIO holds a clock reading back and loses it if another comes; here each has its line, at its own thread.
+/// DynamoRIO delays a clock reading and loses it if another one follows; here, each has its line with its own thread.
 #[test]
 fn each_clock_reading_of_scheduled_cores_has_a_line() {
     let folder = tempfile::tempdir().unwrap();
@@ -128,7 +128,7 @@ fn each_clock_reading_of_scheduled_cores_has_a_line() {
 const SYSCALL: u16 = 25;
 const SYSCALL_FAILED: u16 = 30;
 
-/// Thread 20 makes a call, thread 21 another, and then the first one's fails.
+/// Thread 20 makes a call, thread 21 another, and then the first call fails.
 #[test]
 fn a_failure_is_of_the_thread_s_own_latest_call_on_the_core() {
     let folder = tempfile::tempdir().unwrap();
@@ -145,7 +145,7 @@ fn a_failure_is_of_the_thread_s_own_latest_call_on_the_core() {
     assert!(!text.contains("Failures for syscall 202:"), "{text}");
 }
 
-/// Where threads make one stream, a limit of records after a skip counts along it, whatever the tool.
+/// If threads form one stream, a limit of records after a skip counts along it, for any tool.
 #[test]
 fn a_limit_of_records_after_a_skip_counts_along_the_one_stream() {
     let folder = tempfile::tempdir().unwrap();
@@ -156,7 +156,7 @@ fn a_limit_of_records_after_a_skip_counts_along_the_one_stream() {
     let replayed = format!("-core_serial -cores 2 -cpu_schedule_file {SCHEDULE}");
     for (folder, mode) in [(&folder, "-jobs 0"), (&traced, &replayed)] {
         for skip in ["-skip_instrs 1", "-skip_instrs 2", "-skip_to_timestamp 1400", "-exit_after_instrs 2"] {
-            // With a schedule, such a skip says where threads begin, and they are scheduled anew.
+            // With a schedule, such a skip determines where threads begin, and they are scheduled again.
             if mode.contains(SCHEDULE) && skip.contains("timestamp") {
                 continue;
             }
@@ -177,7 +177,7 @@ fn a_limit_of_records_after_a_skip_counts_along_the_one_stream() {
     }
 }
 
-/// What the checker says of cores, without the numbers that say where.
+/// The checker's messages about cores, without the numbers that give the place.
 fn violations(folder: &Path, args: &str) -> Vec<String> {
     let args = format!("-indir . -tool invariant_checker -no_abort_on_invariant_error {args}");
     let text = told(folder, &args, 1);
@@ -190,7 +190,7 @@ fn violations(folder: &Path, args: &str) -> Vec<String> {
     text.lines().filter_map(of).collect()
 }
 
-/// However threads take turns, what is wrong with one of them is found on its core, and nothing else.
+/// For any order of threads, faults of one thread are found on its core, and nothing else is.
 #[test]
 fn a_gap_and_a_missing_read_are_found_on_scheduled_cores() {
     let pop = coded(10, 0x1004, &[0x58]);
@@ -215,7 +215,7 @@ fn a_gap_and_a_missing_read_are_found_on_scheduled_cores() {
     }
 }
 
-/// Thread 10 comes to processor 1 at a time at which it was on another one.
+/// Thread 10 arrives at processor 1 at a time at which it was on another one.
 #[test]
 fn a_schedule_in_which_time_goes_back_is_found_on_cores() {
     let rule = "Timestamp does not increase monotonically";
@@ -228,7 +228,7 @@ fn a_schedule_in_which_time_goes_back_is_found_on_cores() {
         let text = told(folder.path(), &args, 1);
         assert!(text.contains("[drmemtrace/schedule-backwards]"), "{text}");
     }
-    // Files of cores say it themselves.
+    // Files of cores record it themselves.
     let folder = tempfile::tempdir().unwrap();
     let first = Head { tid: 10, ..Head::OF_CORE }.entries();
     put(folder.path(), "drmemtrace.core.000000.trace", &[first, nops(0x1000, 3), tail(10)]);

@@ -1,10 +1,10 @@
-//! Every tool on scheduled cores, with every skip and limit: whatever is answered agrees with what other tools, or threads
-//! without cores, say of the same part. What is refused has a row in `compatibility.tsv`.
+//! Every tool on scheduled cores, with every skip and limit: each result agrees with the other tools, or with threads
+//! without cores, on the same part. Refused combinations have a row in `compatibility.tsv`.
 
 use super::launch;
 use std::path::PathBuf;
 
-/// Whose cores they are: the threads, which cores, and a thread and a time to choose by.
+/// The threads, how they become cores, and a thread and a time to select by.
 struct Mode {
     threads: &'static str,
     cores: &'static str,
@@ -19,7 +19,7 @@ impl Mode {
 
     /// Two threads that call functions.
     const fn of_calls(cores: &'static str) -> Mode {
-        // With several traces no thread can be chosen.
+        // With several traces, no single thread can be selected.
         let only = "-skip_instrs 100 -exit_after_instrs 900";
         Mode { threads: "-multi_indir tiny.func:func-trace", cores, only, clock: 13_228_352_797_837_904 }
     }
@@ -52,7 +52,7 @@ const MODES: &[Mode] = &[
     Mode::of_calls("-core_sharded -cores 2"),
 ];
 
-/// Which part. Of threads: what is left does not depend on cores.
+/// Parts of threads: the selected records do not depend on cores.
 const PARTS_OF_THREADS: &[&str] = &[
     "",
     "-skip_instrs 500",
@@ -63,7 +63,7 @@ const PARTS_OF_THREADS: &[&str] = &[
     "-skip_to_timestamp CLOCK",
 ];
 
-/// Which part of what cores do.
+/// Parts of the cores' records.
 const PARTS_OF_CORES: &[&str] = &[
     "-skip_records 900",
     "-exit_after_records 800",
@@ -74,14 +74,14 @@ const PARTS_OF_CORES: &[&str] = &[
     "-skip_to_timestamp CLOCK -exit_after_records 800",
 ];
 
-/// Calls that block for long would fill the cores with rests, and no thread may be left out.
+/// Long blocking calls would fill the cores with idle records, and no thread may be left out.
 const SCHEDULER: &str = "-sched_block_scale 0.001 -sched_exit_if_fraction_inputs_left 0";
 
 fn traces() -> PathBuf {
     quipu_testkit::fixtures("drmemtrace")
 }
 
-/// What is printed, and whether it is an answer.
+/// The output, and whether the command succeeded.
 fn answer(args: &str) -> (String, bool) {
     let output = launch(&traces(), args);
     let text = String::from_utf8(output.stderr).unwrap();
@@ -90,7 +90,7 @@ fn answer(args: &str) -> (String, bool) {
     (text, code == Some(0))
 }
 
-/// The numbers of lines that end so.
+/// The numbers at the start of lines that end with `words`.
 fn numbers(text: &str, words: &str) -> Vec<u64> {
     let of = |line: &str| line.trim().strip_suffix(words).and_then(|n| n.trim().parse().ok());
     text.lines().filter_map(of).collect()
@@ -100,7 +100,7 @@ fn first(text: &str, words: &str, args: &str) -> u64 {
     *numbers(text, words).first().unwrap_or_else(|| panic!("{args}: no {words} in {text}"))
 }
 
-/// How many calls and returns `func_view` sums up, and how many calls it prints.
+/// Numbers of calls and returns in the summary of `func_view`, and number of calls that it prints.
 fn calls(args: &str) -> Option<(u64, u64, u64)> {
     let (text, is_answer) = answer(&format!("{args} -tool func_view"));
     let (printed, summary) = text.split_once("Function view tool results:\n").filter(|_| is_answer)?;
@@ -109,13 +109,13 @@ fn calls(args: &str) -> Option<(u64, u64, u64)> {
     Some((sum(" calls"), sum(" returns"), printed as u64))
 }
 
-/// Checks one mode and part; returns how many instructions and rests there are.
+/// Checks one mode and part; returns the numbers of instructions and idle records.
 fn check(mode: &Mode, part: &str) -> Option<(u64, u64)> {
     let args = format!("{} {} {SCHEDULER} {part}", mode.threads, mode.cores);
     let tools = "basic_counts:opcode_mix:histogram:reuse_distance:reuse_time:syscall_mix:schedule_stats";
     let (text, is_answer) = answer(&format!("{args} -tool {tools}"));
     if !is_answer {
-        // A core is shorter than what is to be skipped on each.
+        // A core is shorter than the part to skip on each.
         assert!(text.contains("which are to be skipped"), "{args}: {text}");
         return None;
     }
@@ -147,7 +147,7 @@ fn check(mode: &Mode, part: &str) -> Option<(u64, u64)> {
     assert!(simulated[2].starts_with("Cache miss analyzer results:\n"), "{args}: {}", simulated[2]);
     let separator = format!("\n{}\n", "=".repeat(75));
     assert_eq!(together, (simulated.join(&separator), true), "{args}");
-    // A call is printed where it begins; where one worker plays all cores, both are the same part.
+    // A call is printed where it begins; if one worker simulates all cores, both read the same part.
     let (begun, _, printed) = calls(&args).unwrap_or_else(|| panic!("func_view: {args}"));
     if mode.is_serial() || !part.contains("records") {
         assert_eq!(printed, begun, "func_view: {args}");
@@ -155,7 +155,8 @@ fn check(mode: &Mode, part: &str) -> Option<(u64, u64)> {
     Some((instrs, rests))
 }
 
-/// How many instructions and rests `view` shows, and all that it says of each thread, without ordinals, clocks and cores.
+/// Numbers of instructions and idle records that `view` shows, and its lines for each thread, without ordinals, clocks and
+/// cores.
 fn viewed(args: &str) -> (u64, u64, Vec<(String, String)>) {
     let args = format!("{args} -tool view");
     let (text, is_answer) = answer(&args);
@@ -170,7 +171,7 @@ fn viewed(args: &str) -> (u64, u64, Vec<(String, String)>) {
             of_threads.push((thread.to_owned(), row.trim().to_owned()));
         }
     }
-    // Stable: what stands of one thread keeps its order.
+    // The sort is stable, so the lines of each thread keep their order.
     of_threads.sort_by(|a, b| a.0.cmp(&b.0));
     (instrs, rests, of_threads)
 }
@@ -191,7 +192,7 @@ fn every_tool_agrees_with_the_others_on_scheduled_cores() {
             assert_eq!(of_threads, instrs, "{threads} {cores} {part}");
             let (shown, shown_rests, lines) = viewed(&format!("{threads} {cores} {SCHEDULER} {part}"));
             assert_eq!(shown, instrs, "view: {threads} {cores} {part}");
-            // With `-core_sharded`, view has all cores in one stream, and time is another.
+            // With `-core_sharded`, `view` prints all cores in one stream, with another notion of time.
             if mode.is_serial() {
                 assert_eq!(shown_rests, rests, "view: {threads} {cores} {part}");
             }

@@ -1,4 +1,4 @@
-//! What verbs that write make of damaged traces: nothing unless they are asked to, and what they say of it.
+//! Verbs that write, on damaged traces: no output unless requested, and their messages about it.
 
 use super::*;
 
@@ -31,7 +31,7 @@ fn verbs_that_write_make_nothing_of_a_damaged_trace_unless_asked_to() {
     let answer: Value = serde_json::from_str(&answer).unwrap();
     assert_eq!(answer["files"][0]["doubtful_from"].as_u64(), Some(n_good), "{said}");
     assert!(said.contains(&format!("from record {n_good} on, what was written is doubtful")), "{said}");
-    // Nothing of the damaged chunk is in it, and all of the others.
+    // Nothing from the damaged chunk, and everything from the others.
     let read = &answer["read"];
     assert_eq!(
         (read["records"].as_u64(), read["instrs"].as_u64()),
@@ -45,7 +45,7 @@ fn a_conversion_minds_what_opening_the_trace_found() {
     let folder = tempfile::tempdir().unwrap();
     let (path, out) = (folder.path().join("wrong.trace"), folder.path().join("out.cacheray"));
     let mut bytes = std::fs::read(format!("{TRACES}/small/drmemtrace.small.x64.trace")).unwrap();
-    bytes[5] = 1; // No trace has such a version.
+    bytes[5] = 1; // No trace has this version.
     std::fs::write(&path, bytes).unwrap();
     let call = ["convert", "--to", "cacheray", "-o", out.to_str().unwrap()];
     let (_, said, code) = quipu(&call, &path);
@@ -63,7 +63,7 @@ fn a_conversion_of_which_damage_leaves_nothing_names_the_damage() {
     let (path, out) = (folder.path().join("wrong.trace.gz"), folder.path().join("out"));
     let mut bytes = trace_of("tiny.gz");
     let n_bytes = bytes.len();
-    bytes[n_bytes - 8] ^= 1; // The checksum of all of it.
+    bytes[n_bytes - 8] ^= 1; // The checksum of the whole file.
     std::fs::write(&path, bytes).unwrap();
     let call = ["convert", "--to", "cacheray", "--keep-damaged", "-o", out.to_str().unwrap()];
     let (_, said, code) = quipu(&call, &path);
@@ -159,7 +159,7 @@ fn all_damaged_files_of_a_folder_are_named_where_nothing_is_written() {
     }
 }
 
-/// Opening one of several files finds that it is cut; reading that one tells what is lost.
+/// Opening one of several files detects that it is truncated; reading it determines the loss.
 #[test]
 fn what_is_made_of_each_file_of_a_folder_says_what_a_cut_one_loses() {
     let folder = tempfile::tempdir().unwrap();
@@ -245,7 +245,7 @@ fn verbs_that_write_say_all_that_is_lost() {
     let folder = tempfile::tempdir().unwrap();
     let (path, out) = (folder.path().join("drmemtrace.tiny.05701.3845.trace"), folder.path().join("out"));
     let mut bytes = trace_of("tiny.plain");
-    // Unknown types come first and lose nothing; what makes no sense at all comes much later.
+    // Unknown types come first and lose nothing; nonsense comes much later.
     let at = bytes.len() / 2;
     let again = bytes[at..at + 64].to_vec();
     bytes.splice(at..at, again);
@@ -274,7 +274,7 @@ fn recovering_names_the_place_where_all_others_stop() {
     let folder = tempfile::tempdir().unwrap();
     let (path, out) = (folder.path().join("zeros.trace"), folder.path().join("out.trace"));
     let good = std::fs::read(quipu_testkit::fixtures("apitrace").join("threads-3x20.trace")).unwrap();
-    // What is read of zeros is an event of a function without a name; saving believes none of that.
+    // Zeros read as an event of a function without a name; `recover` discards such events.
     for thousandths in [250, 300, 550] {
         let mut bytes = good.clone();
         let at = bytes.len() * thousandths / 1000;
@@ -318,7 +318,7 @@ fn of_a_trace_that_ends_within_its_header_no_verb_keeps_anything() {
     let folder = tempfile::tempdir().unwrap();
     let (path, out) = (folder.path().join("flipped.trace"), folder.path().join("out"));
     let mut bytes = std::fs::read(quipu_testkit::fixtures("apitrace").join("kinds.zstd.trace")).unwrap();
-    // The first block of the stream is a few bytes short now.
+    // Now the first block of the stream is a few bytes short.
     let at = bytes.len() / 10;
     bytes[at] ^= 0x90;
     std::fs::write(&path, bytes).unwrap();

@@ -1,9 +1,9 @@
-//! What programs read of each trace of the repository stays as it is: `info --json`, the JSON of each analysis that the
-//! trace can have, and the first rows of each table as JSON and CSV.
+//! The data that programs read from each trace in the repository does not change: `info --json`, the JSON of each analysis
+//! that the trace supports, and the first rows of each table as JSON and CSV.
 //!
-//! `FORMAT.txt` beside this file has a line for each answer: the exit code, a hash, the count of bytes, and what was asked.
-//! `BLESS=1` writes the files anew, for a person to review. The answers of the last run that agreed are kept in the target
-//! folder, so that a later difference can be shown; where none were kept, run the test before the change that it fails after.
+//! `FORMAT.txt` next to this file has a line for each result: the exit code, a hash, the number of bytes, and the command.
+//! `BLESS=1` rewrites the files, for a person to review. The results of the last run that agreed are kept in the target
+//! folder, so that a later difference can be shown; if none were kept, run the test before the change that makes it fail.
 
 use quipu::model::{OpenOptions, Trace};
 use std::fmt::Write as _;
@@ -13,15 +13,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
-/// How many bytes of an answer are looked at.
+/// Number of bytes of a result that are compared.
 const MOST_BYTES: u64 = 256 << 10;
-/// Folders of the repository's traces that hold what other programs printed, and what traces need.
+/// Folders of the repository's traces that contain other programs' output, and files that accompany traces.
 const NO_TRACES: &[&str] = &["golden", "golden-cli", "sim", "configs", "types"];
 
-/// The analysis that has no answer without an option.
+/// The analysis that has no result without an option.
 const WANTS_MORE: &str = "layout";
 
-/// All that opens as a trace of this format under a folder, sorted.
+/// Everything below a folder that opens as a trace of this format, sorted.
 fn traces(folder: &Path, format: &str, found: &mut Vec<(PathBuf, Box<dyn Trace>)>) {
     let mut entries: Vec<PathBuf> =
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -40,7 +40,7 @@ fn traces(folder: &Path, format: &str, found: &mut Vec<(PathBuf, Box<dyn Trace>)
     }
 }
 
-/// The exit code and the beginning of what is printed; of what was cut, the code is 0.
+/// The exit code and the beginning of standard output; the code is 0 if the output was cut.
 fn run(trace: &Path, words: &[String]) -> (i32, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_quipu"))
         .current_dir(quipu_testkit::fixtures(""))
@@ -59,7 +59,7 @@ fn run(trace: &Path, words: &[String]) -> (i32, String) {
     (if is_whole { status.code().unwrap() } else { 0 }, text)
 }
 
-/// The answer to each analysis that the trace can have, all of one read; where one of them fails, each of its own.
+/// Results of all analyses that the trace supports, from a single read; if one of them fails, each from a read of its own.
 fn analyses(name: &Path, trace: &dyn Trace) -> Vec<(String, i32, String)> {
     let known = quipu::tools_of(&trace.meta().format).map(quipu::model::Tool::info);
     let tools: Vec<&str> = known
@@ -69,7 +69,7 @@ fn analyses(name: &Path, trace: &dyn Trace) -> Vec<(String, i32, String)> {
     let analyze = |tools: &str| run(name, &["analyze".to_owned(), tools.to_owned(), "--json".to_owned()]);
     let (code, text) = analyze(&tools.join(","));
     let json = serde_json::from_str::<serde_json::Value>(&text).unwrap_or_default();
-    // Where one of them cannot run, the answer says why, and has no results.
+    // If one of them cannot run, the output is an error without results.
     let Some(results) = json["results"].as_object() else {
         let alone = tools.iter().map(|tool| (tool, analyze(tool)));
         return alone.map(|(tool, (code, text))| (format!("analyze {tool}"), code, text)).collect();
@@ -78,7 +78,7 @@ fn analyses(name: &Path, trace: &dyn Trace) -> Vec<(String, i32, String)> {
     results.iter().map(|(tool, json)| (format!("analyze {tool}"), code, pretty(json))).collect()
 }
 
-/// What is asked, with the exit codes and answers.
+/// Commands with their exit codes and results.
 fn answers(name: &Path, trace: &dyn Trace) -> Vec<(String, i32, String)> {
     let mut answers = analyses(name, trace);
     let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
@@ -94,7 +94,7 @@ fn answers(name: &Path, trace: &dyn Trace) -> Vec<(String, i32, String)> {
     answers
 }
 
-/// FNV-1a: enough to notice a change.
+/// FNV-1a, which is enough to notice a change.
 fn hash(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
@@ -131,7 +131,7 @@ fn check(format: &str) {
     quipu_testkit::assert_golden(golden, &lines);
 }
 
-/// Formats with traces in the repository, those with the most bytes first: they take longest.
+/// Formats with traces in the repository, those with the most bytes first, because they take longest.
 fn formats() -> Vec<&'static str> {
     let mut formats: Vec<_> = quipu::FORMATS
         .iter()

@@ -1,4 +1,4 @@
-//! `quipu send` and `quipu collect`: two processes that share nothing but a socket.
+//! `quipu send` and `quipu collect`: two processes connected only by a socket.
 
 mod strangers;
 mod trial;
@@ -21,7 +21,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-/// A collector, which is ended with the test.
+/// A collector process, which is killed at the end of the test.
 pub(crate) struct Collecting {
     pub(crate) child: Child,
     pub(crate) address: SocketAddr,
@@ -49,19 +49,19 @@ impl Collecting {
         said.read_line(&mut line).unwrap();
         let address = line.trim().strip_prefix("listening at ").unwrap_or_else(|| panic!("{line}"));
         let address = address.parse().unwrap();
-        // What else it says must not fill the pipe.
+        // Read the rest, so that the pipe does not fill up.
         std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
         Collecting { child, address }
     }
 
-    /// Asks it to end; what it answers.
+    /// Asks the collector to end; returns its exit code and output.
     pub(crate) fn stop(mut self) -> (Option<i32>, String) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
         self.answer()
     }
 
-    /// What it answers when it ends by itself.
+    /// Exit code and output of a collector that ends by itself.
     fn answer(&mut self) -> (Option<i32>, String) {
         let mut text = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
@@ -88,12 +88,13 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The producer of a stream's first frame, as it is written in a file's name.
+/// The producer of a stream's first frame, as in file names.
 pub(crate) fn producer(stream: &[u8]) -> String {
     format!("{:016x}", u64::from_le_bytes(stream[24..32].try_into().unwrap()))
 }
 
-/// Streams of every family of bodies: the traces of each format that become one, rows, and what a program recorded of itself.
+/// Streams of all kinds of contents: traces of each format that converts to a stream, rows, and a recording of an
+/// instrumented program.
 fn families(folder: &Path) -> Vec<(String, PathBuf)> {
     let mut all = Vec::new();
     for trace in [
@@ -120,7 +121,7 @@ fn families(folder: &Path) -> Vec<(String, PathBuf)> {
         let bytes = fs::read(&vector).unwrap();
         let checked = quipu(&["check", "-q", path(&vector)]);
         let info = quipu(&["describe", "--json", path(&vector)]);
-        // Of damaged ones, a copy lacks what is damaged; of several producers, each gets a file.
+        // Copies of damaged streams lack the damaged frames, and several producers get a file each.
         let is_plain = checked.status.success() && info.status.success() && bytes.starts_with(&SYNC);
         if is_plain && n_producers(&bytes) == 1 {
             all.push((path(vector.strip_prefix(fixtures("")).unwrap()).to_owned(), vector));
@@ -151,7 +152,7 @@ fn every_family_is_printed_there_as_it_is_here() {
     let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
     assert!(names.iter().filter(|name| name.contains("dtrace")).count() > 6 && all.len() > 20, "{names:?}");
     for (nth, (name, stream)) in all.iter().enumerate() {
-        // Some of these have the same producer, and are no parts of one stream.
+        // Some of these have the same producer, but are not parts of one stream.
         let out = folder.path().join(nth.to_string());
         let collecting = Collecting::start(&["--token", path(&token), "-o", path(&out), "--json"]);
         let to = collecting.address.to_string();
@@ -160,7 +161,7 @@ fn every_family_is_printed_there_as_it_is_here() {
         let (_, answer) = collecting.stop();
         let answer: Value = serde_json::from_str(&answer).unwrap();
         assert_eq!((&answer["senders"], &answer["refused"]), (&1.into(), &0.into()), "{name}: {answer}");
-        // Frames that are missing there are missing here.
+        // Frames that are missing in the source are missing in the copy.
         let is_checked = quipu(&["check", "-q", path(stream)]).status.success();
         assert!(!is_checked || answer["files"][0]["gaps"] == 0, "{name}: {answer}");
         let there = out.join(format!("{}.quipu", producer(&fs::read(stream).unwrap())));
@@ -168,7 +169,7 @@ fn every_family_is_printed_there_as_it_is_here() {
             let print = |stream: &Path| quipu(&[line, &[path(stream)]].concat());
             let (here, there) = (print(stream), print(&there));
             assert_eq!(there.status.code(), here.status.code(), "{name}: {}", text(&there.stderr));
-            // `check` names the file.
+            // `check` prints the name of the file.
             let is_same = there.stdout == here.stdout || line[0] == "check";
             assert!(is_same, "{name}, {line:?}: the text differs");
         }
@@ -231,7 +232,7 @@ fn a_frame_that_was_damaged_before_it_was_sent_is_missing_there_until_it_comes()
     same_but_late(&good, &there, 1..2);
 }
 
-/// Whether every verb reads a file of the collector as the stream that was sent, with a note for each frame that came late.
+/// Asserts that every verb reads the collector's file like the stream that was sent, with a note for each late frame.
 fn same_but_late(here: &Path, there: &Path, n_late: Range<u64>) {
     let name = path(there);
     for line in
@@ -243,12 +244,12 @@ fn same_but_late(here: &Path, there: &Path, n_late: Range<u64>) {
         assert!(text(&there_said.stderr).contains("late frame"), "{line:?}: {}", text(&there_said.stderr));
         let (mut got, mut wanted) =
             (text(&there_said.stdout).replace(name, path(here)), text(&here_said.stdout));
-        // What was an index is padding there.
+        // The index has become padding there.
         let without_size =
             |text: &str| text.lines().filter(|line| !line.contains("on disk")).collect::<Vec<_>>().join("\n");
         (got, wanted) = (without_size(&got), without_size(&wanted));
         if line.contains(&"--follow") {
-            // It is printed as it comes.
+            // Records are printed in the order of arrival.
             let sorted = |text: &str| {
                 let mut lines: Vec<&str> = text.lines().map(|line| line.split_at(12).1).collect();
                 lines.sort_unstable();
@@ -271,7 +272,7 @@ fn same_but_late(here: &Path, there: &Path, n_late: Range<u64>) {
 fn the_rest_of_a_stream_may_come_after_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let (out, source) = (folder.path().join("collected"), folder.path().join("source.quipu"));
-    // Of two streams, one has records in the first half of the time only.
+    // One of the two streams has records in the first half of the time only.
     let options =
         Options { codec: Codec::None, frame_bytes: 2000, with_index: false, ..Options::new("rest") };
     let writer = Writer::new(Vec::new(), options);
@@ -311,7 +312,7 @@ fn the_rest_of_a_stream_may_come_after_its_end() {
 fn a_full_spool_drops_records_and_both_sides_say_how_many() {
     let folder = tempfile::tempdir().unwrap();
     let (out, spool) = (folder.path().join("collected"), folder.path().join("spool"));
-    // There is no collector as long as the program writes.
+    // There is no collector while the program writes.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     const N_RECORDS: u64 = 30_000;
     let stream = trial::stream(9, N_RECORDS);
@@ -335,7 +336,7 @@ fn a_full_spool_drops_records_and_both_sides_say_how_many() {
     let answer: Value = serde_json::from_str(&answer).unwrap();
     assert_eq!((code, &answer["files"][0]["lost"]), (Some(1), &dropped.into()), "{answer}");
     let there = out.join(format!("{}.quipu", producer(&stream)));
-    // Nothing but the records is missing, and each verb says how many those are.
+    // Only records are missing, and each verb reports their number.
     let viewed = quipu(&["view", "-q", path(&there)]);
     assert_eq!(text(&viewed.stdout).lines().skip(1).count() as u64, N_RECORDS - dropped);
     for line in [&["check"][..], &["view"], &["info"]] {
@@ -351,7 +352,8 @@ fn a_full_spool_drops_records_and_both_sides_say_how_many() {
     assert!(rules.iter().all(|rule| *rule == "stream/lost"), "{rules:?}");
 }
 
-/// A flight recorder's folder with three segments of a clock with ten ticks in a second, and the number of its last record.
+/// A flight recorder's folder with three segments and a clock of ten ticks per second; returns the number of its last
+/// record.
 fn flight_recorder(folder: &Path) -> u64 {
     const N: u64 = 100_000;
     let segments = Segments::new(folder, 3, 20_000).unwrap();
@@ -362,7 +364,7 @@ fn flight_recorder(folder: &Path) -> u64 {
     let id = writer.schema(&SchemaSpec::new("tick").field("n", Ty::Uint(64))).unwrap();
     let mut stream = writer.stream(1).unwrap();
     for n in 0..N {
-        // Values that do not repeat take their room.
+        // Values that do not repeat cannot be compressed.
         let value = n.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         stream.row(id, n, 8, |body| body.put(0, &value.to_le_bytes())).unwrap();
     }
@@ -390,13 +392,13 @@ fn the_end_of_a_flight_recorder_is_sent_and_all_of_it() {
         line.extend(since.iter().flat_map(|since| ["--since", since]));
         let sent = quipu(&line);
         assert_eq!(sent.status.code(), Some(0), "{since:?}: {}", text(&sent.stderr));
-        // All that there is says what was overwritten before; the end says nothing of what was before it.
+        // Sending everything reports what was overwritten earlier; sending the end does not mention what came before it.
         assert_eq!(collecting.stop().0, Some(i32::from(since.is_none())), "{since:?}");
         let there = fs::read_dir(&out).unwrap().next().unwrap().unwrap().path();
         let got = numbers(&there);
         let wanted = match since {
             None => numbers(&recorder),
-            // The frame in which the time begins is there whole.
+            // The frame in which the period begins is sent completely.
             Some(since) => {
                 let n = if since == "30s" { 300 } else { 600 };
                 assert!((n..n + 150).contains(&got.len()), "{since}: {}", got.len());
@@ -457,13 +459,13 @@ fn a_collector_that_cannot_write_loses_nothing() {
     let (out, source) = (folder.path().join("collected"), folder.path().join("source.quipu"));
     let stream = trial::stream(5, 30_000);
     fs::write(&source, &stream).unwrap();
-    // No file may have more than 200 blocks of 512 or 1024 bytes: as on a full disk, writing fails.
+    // Files are limited to 200 blocks of 512 or 1024 bytes: writing more fails as on a full disk.
     let mut limited = Command::new("sh");
     let script = "trap '' XFSZ; ulimit -f 200; exec \"$0\" \"$@\"";
     limited.args(["-c", script, env!("CARGO_BIN_EXE_quipu")]);
     let collecting = Collecting::by(limited, "127.0.0.1:0", &["-o", path(&out)]);
     let address = collecting.address.to_string();
-    // A sender that has little patience hears why.
+    // A sender without patience prints the reason.
     let sent = quipu(&["send", "--to", &address, "--give-up", "0s", path(&source)]);
     assert_eq!(sent.status.code(), Some(2), "{}", text(&sent.stderr));
     assert!(text(&sent.stderr).contains("the collector refuses: cannot write"), "{}", text(&sent.stderr));
@@ -474,7 +476,7 @@ fn a_collector_that_cannot_write_loses_nothing() {
         .spawn()
         .unwrap();
     std::thread::sleep(std::time::Duration::from_millis(500));
-    // What was acknowledged so far stays.
+    // Acknowledged frames are kept.
     assert_eq!(collecting.stop().0, Some(1));
     let there = out.join(format!("{}.quipu", producer(&stream)));
     assert!((50_000..300_000).contains(&fs::metadata(&there).unwrap().len()));
@@ -522,12 +524,12 @@ fn a_sender_that_is_interrupted_says_that_the_stream_had_not_ended() {
     assert_eq!(collecting.stop().0, Some(0));
 }
 
-/// A recording as it is while its program runs, and as it is in the end.
+/// A recording while its program runs, and after the program has ended.
 fn live_and_ended() -> (Vec<u8>, Vec<u8>) {
     let cells: Vec<[u64; 2]> =
         (0..200).map(|n| [0x13 << 48 | (0x10_0000 + 8 * n), 0x40_0000 + 4 * n]).collect();
     let ended = whole::recording(&[(17, &[&cells])]);
-    // The buffer of the process has no exit yet, and there is no end.
+    // The process buffer has no exit yet, and the END frame is missing.
     let end = ended.windows(SYNC.len()).rposition(|bytes| bytes == SYNC).unwrap();
     let mut live = ended[..end].to_vec();
     let exited = process::FIRST_ROW + process::ROW_BYTES;
@@ -535,12 +537,12 @@ fn live_and_ended() -> (Vec<u8>, Vec<u8>) {
     (live, ended)
 }
 
-/// Sends a recording while its program runs, with these options, and again after its end.
+/// Sends a recording with these options while its program runs, and again after its end.
 fn sends_while_it_runs(options: &[&str], live: &[u8], ended: &[u8]) {
     let folder = tempfile::tempdir().unwrap();
     let (out, source) = (folder.path().join("collected"), folder.path().join("source.quipu"));
     fs::write(&source, live).unwrap();
-    // As the program does.
+    // Takes the lock, as the program does.
     let program = fs::OpenOptions::new().write(true).open(&source).unwrap();
     program.lock().unwrap();
     let collecting = Collecting::start(&["-o", path(&out), "--json"]);
@@ -571,7 +573,7 @@ fn sends_while_it_runs(options: &[&str], live: &[u8], ended: &[u8]) {
 fn buffers_of_a_program_that_runs_are_sent_when_it_has_ended() {
     let (live, ended) = live_and_ended();
     sends_while_it_runs(&["--no-follow"], &live, &ended);
-    // Stamps do not count seconds, so that there is an end of a recording only before its first record.
+    // Stamps are not times, so the last seconds of a recording can only be determined before its first record.
     sends_while_it_runs(&["--since", "30s"], &live[..whole::head().len()], &ended);
 }
 
@@ -579,7 +581,7 @@ fn buffers_of_a_program_that_runs_are_sent_when_it_has_ended() {
 fn a_sender_that_is_interrupted_says_how_buffers_of_a_program_that_is_gone_are_sent() {
     let folder = tempfile::tempdir().unwrap();
     let (out, source) = (folder.path().join("collected"), folder.path().join("source.quipu"));
-    // Killed: no end, and no lock.
+    // The program was killed: no END, and no lock.
     fs::write(&source, live_and_ended().0).unwrap();
     let collecting = Collecting::start(&["-o", path(&out)]);
     let to = collecting.address.to_string();
@@ -604,7 +606,7 @@ fn a_buffer_that_was_sent_too_early_is_missing_there() {
     let (live, ended) = live_and_ended();
     let collecting = Collecting::start(&["-o", path(&out), "--json"]);
     let to = collecting.address.to_string();
-    // A copy of the file has no program.
+    // A copy of the file has no running program.
     for (stream, options) in [(&live, &["--no-follow"][..]), (&ended, &[])] {
         fs::write(&source, stream).unwrap();
         let sent = quipu(&[&["send", "--to", &to, path(&source)], options].concat());
@@ -615,7 +617,7 @@ fn a_buffer_that_was_sent_too_early_is_missing_there() {
     let file = &answer["files"][0];
     assert_eq!((code, &file["ended"], &file["gaps"]), (Some(1), &true.into(), &0.into()), "{answer}");
     assert_eq!(file["missing_records"], 1, "{answer}");
-    // In words, too, of what another collector finds there.
+    // Also as text, with what another collector finds there.
     let mut collecting = Collecting::start(&["-o", path(&out), "--producers", "1"]);
     let sent = quipu(&["send", "--to", &collecting.address.to_string(), path(&source)]);
     assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
@@ -705,7 +707,7 @@ fn a_sender_that_is_interrupted_without_a_collector_says_so() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // It listens to signals by the time it says that there is no collector.
+        // When it prints that there is no collector, it already handles signals.
         let mut said = BufReader::new(sender.stderr.take().unwrap());
         let mut line = String::new();
         said.read_line(&mut line).unwrap();

@@ -1,4 +1,4 @@
-//! Who is not let in: what a collector says to them, and what they cost it.
+//! Connections without permission: the collector's answers to them, and their cost.
 
 use super::{Collecting, path, quipu, text};
 use quipu_network::certificate::{self, Validity};
@@ -11,7 +11,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// KiB of memory that a process had at most.
+/// Peak memory of a process in KiB.
 fn peak_kib(pid: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -32,8 +32,8 @@ fn a_thousand_bad_connections_cost_little_and_keep_no_sender_out() {
     for nth in 0..1000_usize {
         let Ok(mut socket) = TcpStream::connect(address) else { continue };
         let noise: Vec<u8> = (0..300).map(|n: usize| (n.wrapping_mul(nth + 31) >> 3) as u8).collect();
-        // Nonsense, a request of the web, nothing at all, half a greeting of TLS, a whole one and then nothing, a record of TLS
-        // that claims to be long.
+        // Noise, an HTTP request, nothing at all, half a TLS hello, a whole one and then nothing, a TLS record that claims
+        // to be long.
         let _ = match nth % 6 {
             0 => socket.write_all(&noise),
             1 => socket.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"),
@@ -42,7 +42,7 @@ fn a_thousand_bad_connections_cost_little_and_keep_no_sender_out() {
             4 => socket.write_all(&hello),
             _ => socket.write_all(&[22, 3, 1, 0x40, 0]).and_then(|()| socket.write_all(&noise)),
         };
-        // Some hang up; the others stay as long as they are let.
+        // Some hang up; the others stay connected as long as the collector lets them.
         if nth % 4 != 0 {
             open.push(socket);
         }
@@ -59,7 +59,7 @@ fn a_thousand_bad_connections_cost_little_and_keep_no_sender_out() {
     let grown = peak_kib(pid) - before;
     println!("1000 bad connections: {grown} KiB more than the {before} KiB before them");
     assert!(grown < 64 << 10, "{grown} KiB more");
-    // One byte now and then is no greeting: it is sent away in time.
+    // Single bytes at long intervals are not a greeting: the connection is closed in time.
     let begun = Instant::now();
     let mut slow = TcpStream::connect(address).unwrap();
     slow.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
@@ -76,7 +76,7 @@ fn a_thousand_bad_connections_cost_little_and_keep_no_sender_out() {
     assert!(answer.contains(&format!("{n_sent} files, {n_sent} senders")), "{answer}");
 }
 
-/// The first bytes that a sender with a token sends.
+/// The first bytes of a sender with a token.
 fn client_hello() -> Vec<u8> {
     let config = identity::client(Fingerprint([0; 32]), None).unwrap();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -90,7 +90,7 @@ fn client_hello() -> Vec<u8> {
     bytes
 }
 
-/// Makes key, certificate and token of a collector whose certificate is valid in this time.
+/// Makes key, certificate and token of a collector whose certificate is valid in this period.
 fn token_of(path: &Path, validity: Validity) -> Token {
     let made = certificate::make("collector", validity).unwrap();
     let token = Token { fingerprint: Fingerprint::of(&made.certificate), secret: [4; 32] };
@@ -133,7 +133,7 @@ fn who_is_not_trusted_is_told_why() {
         refused(&start(&at(name), &[]), &["--token", path(&at(name))], words);
     }
     assert_ne!(expired.fingerprint, early.fingerprint);
-    // Certificates of senders.
+    // Certificates for senders.
     assert!(quipu(&["send", "--new-certificate", path(&at("known"))]).status.success());
     assert!(quipu(&["send", "--new-certificate", path(&at("strange"))]).status.success());
     let made = certificate::make("old", Validity { from: 1_000_000_000, until: 1_100_000_000 }).unwrap();

@@ -1,8 +1,8 @@
-//! The network trial: three senders and a collector, killed and cut off at random.
+//! The network trial: three senders and a collector, killed and disconnected at random.
 //!
-//! Between them is a proxy that knows what was acknowledged, because it reads along. When the collector is killed, the files of
-//! those producers are cut: at the end of the last frame that was acknowledged to its sender, as a machine without power would
-//! do at worst. `./dev trial network` is its long form.
+//! A proxy between them knows what was acknowledged, because it reads all messages. When the collector is killed, its files
+//! are cut at the end of the last frame acknowledged to the sender, as a power failure would do at worst. `./dev trial
+//! network` runs a longer version.
 
 use super::{Collecting, path, quipu, text};
 use quipu_network::message::{From, Parser, Part, kind};
@@ -22,24 +22,24 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// A frame by its number.
+/// Identifies a frame: producer, stream, number.
 type Id = (u64, u32, u64);
 
-/// What the proxy knows.
+/// State of the proxy.
 #[derive(Default)]
 struct Known {
     acked: BTreeSet<Id>,
     /// Sockets of connections that may be cut.
     open: Vec<TcpStream>,
-    /// Frames that passed by, also those that came more than once.
+    /// Number of frames that passed, including repeated ones.
     n_frames: u64,
 }
 
-/// Where senders connect to.
+/// The proxy to which senders connect.
 struct Proxy {
     address: SocketAddr,
     known: Arc<Mutex<Known>>,
-    /// Where the collector is now.
+    /// Current address of the collector.
     target: Arc<Mutex<Option<SocketAddr>>>,
 }
 
@@ -72,7 +72,7 @@ impl Proxy {
     }
 }
 
-/// Passes bytes on in both directions, and reads along.
+/// Forwards bytes in both directions, and decodes them.
 fn pass(sender: TcpStream, collector: TcpStream, known: &Arc<Mutex<Known>>) {
     known.lock().unwrap().open.extend([sender.try_clone().unwrap(), collector.try_clone().unwrap()]);
     let sent: Arc<Mutex<Vec<Id>>> = Arc::default();
@@ -121,7 +121,7 @@ fn relay(mut from: TcpStream, mut to: TcpStream, side: From, mut look: impl FnMu
     let _ = to.shutdown(Shutdown::Both);
 }
 
-/// A stream of a producer: records of two streams in small frames.
+/// A stream of one producer: records of two streams in small frames.
 pub(super) fn stream(producer: u64, n_records: u64) -> Vec<u8> {
     let mut options = Options { codec: Codec::None, frame_bytes: 3000, ..Options::new("trial") };
     let mut uuid = [5; 16];
@@ -151,7 +151,7 @@ fn id(frame: &FrameAt) -> Id {
     (frame.header.producer, frame.header.stream, frame.header.seq)
 }
 
-/// Cuts a producer's file as a loss of power may: to the end of the last frame that was acknowledged, or somewhere after it.
+/// Cuts a producer's file as a power failure may: at the end of the last acknowledged frame, or somewhere after it.
 fn cut_file(file: &Path, producer: u64, known: &Known, rng: &mut Rng) {
     let Ok(bytes) = fs::read(file) else { return };
     let all = frames(&bytes);
@@ -179,7 +179,7 @@ fn sender(to: SocketAddr, input: &Path, more: &[&str], stdin: Stdio) -> Child {
         .unwrap()
 }
 
-/// Three senders, two that follow files and one that reads a pipe, and this many cuts.
+/// Runs three senders, two that follow files and one that reads a pipe, with this many failures.
 fn trial(n_cuts: u64, n_records: u64, seed: u64) {
     let mut rng = Rng::new(seed);
     let folder = tempfile::tempdir().unwrap();
@@ -214,7 +214,7 @@ fn trial(n_cuts: u64, n_records: u64, seed: u64) {
             }
         }
     };
-    // The programs write all the while.
+    // The programs keep writing.
     const STEPS: u64 = 8;
     for nth in 0..n_cuts {
         for step in 0..STEPS {
@@ -227,7 +227,7 @@ fn trial(n_cuts: u64, n_records: u64, seed: u64) {
                 collecting.child.kill().unwrap();
                 collecting.child.wait().unwrap();
                 proxy.cut();
-                // What is on its way may still be acknowledged.
+                // Frames in transit may still be acknowledged.
                 std::thread::sleep(Duration::from_millis(50));
                 for producer in 1..4 {
                     let known = proxy.known.lock().unwrap();

@@ -1,10 +1,10 @@
-//! Workload events that are damaged, cut, or of no known type: what verbs keep, and what they say.
+//! Workload events that are damaged, truncated, or of unknown types: what verbs keep and report.
 
 use super::{buffer, gunzip, json, named, put, quipu, sample, sync};
 use serde_json::Value;
 use std::path::Path;
 
-/// Each rule with bytes that break it, and their encoding.
+/// Each rule, with an encoding and bytes that violate it.
 fn broken() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     let swap = sync(5, 1);
     let with = |slots: &[&[u8]], names: &[u8]| {
@@ -59,7 +59,7 @@ fn each_rule_of_prism_is_broken_once() {
         assert_eq!(output.status.code(), Some(code), "{nth} {rule}: {said}");
         seen.push(full);
     }
-    // That of a file that has one thread of several.
+    // The rule for one of several files of threads.
     let threads = folder.path().join("threads").to_str().unwrap().to_owned();
     assert_eq!(quipu(&["split", "-q", &in_turns(folder.path()), "-o", &threads]).status.code(), Some(0));
     let output = quipu(&["check", "--json", &format!("{threads}/thread-2.prism")]);
@@ -105,7 +105,7 @@ fn what_is_whole_of_damaged_buffers_is_kept_and_nothing_else() {
     assert_eq!(info["facts"]["records"], 5, "{info}");
 }
 
-/// One unknown type may be a newer front end's; a run of them is damage, in both encodings and to every verb.
+/// A single unknown type may be from a newer front end; a run of them is damage, in both encodings and for every verb.
 #[test]
 fn zeros_among_events_are_no_events() {
     let folder = tempfile::tempdir().unwrap();
@@ -164,7 +164,7 @@ fn zeros_among_events_are_no_events() {
             let info: Value = serde_json::from_slice(&quipu(&args).stdout).unwrap();
             assert_eq!(info["facts"]["records"].as_u64().unwrap() + n_lost, n_whole, "{name}");
         }
-        // What is left is written, and is whole.
+        // The rest is written, and is undamaged.
         let args =
             ["convert", "-q", "--keep-damaged", "--format", "prism", "--open", &open, &path, "-o", &out];
         assert_eq!(quipu(&args).status.code(), Some(1));
@@ -174,13 +174,13 @@ fn zeros_among_events_are_no_events() {
     }
 }
 
-/// The end of what was said.
+/// The last part of a text.
 fn tail(said: &str) -> &str {
     let at = said.len().saturating_sub(2000);
     said.get(at..).unwrap_or(said)
 }
 
-/// Eight events of unknown types among 64 are kept, nine are damage.
+/// Eight events of unknown types among 64 are kept; nine are damage.
 #[test]
 fn nonsense_is_more_than_eight_of_sixty_four() {
     let folder = tempfile::tempdir().unwrap();
@@ -193,9 +193,9 @@ fn nonsense_is_more_than_eight_of_sixty_four() {
         let args = ["info", "--json", "--format", "prism", "--open", "encoding=fixed", &path];
         let output = quipu(&args);
         let info: Value = serde_json::from_slice(&output.stdout).unwrap();
-        // One is an error as well, which loses its event alone.
+        // One is an error, too, but loses only its own event.
         assert_eq!(output.status.code(), Some(1), "{n}: {info}");
-        // Those after the last of nine are read again.
+        // Events after the last of the nine are read again.
         assert_eq!(info["facts"]["records"], if n == 8 { 201 } else { 201 - 57 }, "{info}");
     }
 }
@@ -224,7 +224,7 @@ fn what_follows_the_end_of_a_buffer_is_counted_unless_it_is_zero() {
     }
 }
 
-/// Places of names stand in the order of the file, and each is one event.
+/// Name slots are in the order of the file, and each is one event.
 #[test]
 fn a_cut_within_names_loses_the_events_that_have_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -244,7 +244,7 @@ fn a_cut_within_names_loses_the_events_that_have_them() {
         let info: Value = serde_json::from_slice(&quipu(&[&["info"], &args[1..]].concat()).stdout).unwrap();
         assert_eq!(info["facts"]["records"].as_u64().unwrap() + n_lost, n_events as u64, "{check}");
         for gap in gaps {
-            // A place says how many events are before it: those that were left out are not.
+            // A place counts the events before it, without those that were lost.
             assert!(gap["stopped"]["record"].as_u64().unwrap() > 0, "{check}");
         }
     }
@@ -324,7 +324,7 @@ fn events_of_unknown_types_are_found_shown_and_counted() {
     for what in ["unknown 0.4", "operation 9", "unknown 2.31", "unknown 4.9", "unknown 3.77", "unknown 7.9"] {
         assert!(shown.contains(what), "{what}: {shown}");
     }
-    // Back ends do not get them in silence.
+    // Back ends report that they did not get all events.
     let run = quipu(&[&["run", "--backend", "null", "-o", "x"], &open[..], &[&path]].concat());
     assert_eq!(run.status.code(), Some(1), "{run:?}");
 }
@@ -348,7 +348,7 @@ fn in_turns(folder: &Path) -> String {
     whole
 }
 
-/// The events of a trace without their numbers, the exit code, and what is said.
+/// The events of a trace without their numbers, the exit code, and the messages.
 fn events_of(path: &str) -> (Vec<String>, Option<i32>, String) {
     let output = quipu(&["view", "--table", "events", "--csv", path]);
     let text = String::from_utf8(output.stdout).unwrap();
@@ -356,13 +356,13 @@ fn events_of(path: &str) -> (Vec<String>, Option<i32>, String) {
     (rows, output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// Whether all of some rows are among others, in their order.
+/// Whether `some` is a subsequence of `all`.
 fn is_within(some: &[String], all: &[String]) -> bool {
     let mut all = all.iter();
     some.iter().all(|row| all.any(|other| other == row))
 }
 
-/// Frames with events of a file: offset, bytes of the header, events.
+/// Frames with events in a file: offset, header size in bytes, number of events.
 fn frames(bytes: &[u8]) -> Vec<(usize, usize, usize)> {
     let (mut at, mut all) = (0, Vec::new());
     while at < bytes.len() {
@@ -381,7 +381,7 @@ fn a_damaged_byte_costs_the_events_of_its_frame_alone() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let turns = in_turns(folder.path());
-    // A thread that is alone has no other swap than its first.
+    // The only thread of a file has no swap other than its first.
     let swap = [&[0x45, 9][..], &[0; 7]].concat();
     let access = |nth: u32| [&[0x0b][..], &(u64::from(nth) * 8).to_le_bytes()[..6], &[8]].concat();
     let events: Vec<u8> = (0..30_000).flat_map(access).collect();
@@ -401,7 +401,7 @@ fn a_damaged_byte_costs_the_events_of_its_frame_alone() {
         let frames = frames(&bytes);
         assert!(frames.len() > 3, "{path}");
         for (nth, (offset, n_header, n_events)) in frames.iter().enumerate() {
-            // Its payload, or its header, so that not even its number is known.
+            // Damages the payload, or the header, so that not even the frame's number is known.
             for (damaged, is_header) in [(offset + n_header + 20, false), (offset + 40, true)] {
                 let mut bad = bytes.clone();
                 bad[damaged] ^= 0x55;
@@ -410,14 +410,14 @@ fn a_damaged_byte_costs_the_events_of_its_frame_alone() {
                 assert_eq!(code, Some(1), "{path} {nth}: {said}");
                 assert_eq!(kept.len(), all.len() - n_events, "{path} {nth}: {said}");
                 assert!(is_within(&kept, &all), "{path} {nth}: something is invented");
-                // A header that is damaged does not say how many events there were; the frame after it may.
+                // A damaged header does not give the number of events; the next frame may.
                 let n = quipu::model::number::grouped(*n_events as u64);
                 assert!(
                     said.contains(&format!("{n} records are lost"))
                         || is_header && said.contains("an unknown number of records"),
                     "{path} {nth}: {said}"
                 );
-                // What is written of it is the same.
+                // Converting it gives the same events.
                 let kept_too = at("kept.prism");
                 let output = quipu(&["convert", "--keep-damaged", "--force", &bad, "-o", &kept_too]);
                 assert_eq!(output.status.code(), Some(1), "{path} {nth}: {output:?}");
@@ -462,7 +462,7 @@ fn slots_after_nonsense_are_read_and_so_are_buffers_after_a_wrong_head() {
         assert!((21..=24).contains(&n_lost) && is_within(&kept, &all), "{at}: {n_lost} are lost: {said}");
         assert!(said.contains(&format!("{n_lost} records are lost")), "{at}: {said}");
     }
-    // Bytes that stand twice, or are missing: what follows in the buffer is lost, and what stands before the next swap.
+    // Repeated or missing bytes: the rest of the buffer is lost, and everything before the next swap.
     for (at, n) in [(596_853, 56_537), (412_461, 39_600), (841_235, 358)] {
         let mut bad = whole.clone();
         if n > 1000 {
@@ -475,7 +475,7 @@ fn slots_after_nonsense_are_read_and_so_are_buffers_after_a_wrong_head() {
         assert_eq!(code, Some(1), "{at}: {said}");
         assert!(kept.len() > all.len() * 3 / 4, "{at}: {} are left: {said}", kept.len());
         assert_eq!(kept.last(), all.last(), "{at}: {said}");
-        // What of the buffer is taken before it shows that slots are not where they should be.
+        // Events of the buffer that are accepted before the misalignment of slots is detected.
         let known: std::collections::HashSet<&String> = all.iter().collect();
         let n_wrong = kept.iter().filter(|row| !known.contains(row)).count();
         assert!(n_wrong < 100, "{at}: {n_wrong} are invented");
@@ -519,7 +519,7 @@ fn a_folder_of_files_of_threads_says_what_is_missing_of_it() {
     }
     std::fs::write(&member, &bytes[..bytes.len() / 2]).unwrap();
     refuses("cut");
-    // What carries the files and who reads them both meet it, and it counts once.
+    // The carrier and the reader of the files both meet the damage, and it counts once.
     let lost = |verb: &str| {
         let output = quipu(&[verb, "--json", &threads]);
         let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -536,7 +536,7 @@ fn a_folder_of_files_of_threads_says_what_is_missing_of_it() {
     }
     std::fs::remove_file(&member).unwrap();
     refuses("missing");
-    // One that is left over, and one that is named by itself.
+    // A file named directly, and a folder in which only that file is left.
     let left = format!("{threads}/thread-1.prism");
     std::fs::remove_file(format!("{threads}/thread-3.prism")).unwrap();
     let says = |path: &str, wanted: i32| {
@@ -558,7 +558,7 @@ fn a_folder_of_files_of_threads_says_what_is_missing_of_it() {
     let output = quipu(&["check", "--json", &threads]);
     let check: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(check["lost"]["records"], 42_000, "{check}");
-    // A copy of a file is no further thread.
+    // A copy of a file is not an additional thread.
     assert_eq!(quipu(&["split", "-q", "--force", &whole, "-o", &threads]).status.code(), Some(0));
     std::fs::copy(&left, format!("{threads}/thread-11.prism")).unwrap();
     let output = quipu(&["check", &threads]);
@@ -568,8 +568,8 @@ fn a_folder_of_files_of_threads_says_what_is_missing_of_it() {
     assert!(events_of(&threads).0 == all);
 }
 
-/// What is kept of a damaged dump and written without a stream is read back whole: events of unknown types that ended one buffer
-/// and began the next stand in one.
+/// The remains of a damaged dump, written without a stream, can be read back completely: events of unknown types at the end
+/// of one buffer and at the start of the next now are in the same buffer.
 #[test]
 fn plain_events_that_are_kept_of_damage_are_no_nonsense() {
     let folder = tempfile::tempdir().unwrap();
@@ -602,13 +602,13 @@ fn plain_events_that_are_kept_of_damage_are_no_nonsense() {
     assert!(!check.to_string().contains("prism/nonsense"), "{check}");
 }
 
-/// Rows without those that say which fields events have.
+/// Rows without the configuration events that list the fields of events.
 fn without_configurations(mut rows: Vec<String>) -> Vec<String> {
     rows.retain(|row| !row.contains(",configure-"));
     rows
 }
 
-/// Verbs that read all of a trace, with where they write.
+/// Verbs that read a whole trace, with their outputs.
 fn verbs(folder: &str, out: &str) -> Vec<Vec<String>> {
     let to = |name: &str| format!("{out}/{name}");
     let verbs: [(&[&str], Option<&str>); 14] = [
@@ -638,7 +638,7 @@ fn verbs(folder: &str, out: &str) -> Vec<Vec<String>> {
     verbs.iter().map(with).collect()
 }
 
-/// What is done to a file of a thread.
+/// Damage to the file of a thread.
 #[derive(Clone, Copy, Debug)]
 enum Harm {
     Cut(usize),
@@ -695,7 +695,7 @@ fn harm_of_one_file_of_a_thread_is_named_and_counted_as_that() {
                     let output = quipu(&[verb, "--json", &threads]);
                     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
                     let lost = &answer["lost"]["records"];
-                    // Those that say the fields of the others may be lost, and are said again.
+                    // The count may include configuration events, which occur more than once.
                     let n = lost.as_u64().or(Some(0).filter(|_| lost.is_null()));
                     let n_more = n.and_then(|n| usize::try_from(n).ok()?.checked_sub(n_lost));
                     let is_right = n_more.is_some_and(|n| n == 0 || n == n_configurations);

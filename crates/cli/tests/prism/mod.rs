@@ -1,4 +1,4 @@
-//! Workload events of Prism through the verbs: what they show, check, convert and run.
+//! Prism's workload events through the verbs: viewing, checking, conversion and back ends.
 
 mod damage;
 mod recorded;
@@ -29,7 +29,7 @@ fn gunzip(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Files of a folder by name, unpacked.
+/// Inflated files of a folder, by name.
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut all = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -45,14 +45,14 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     all
 }
 
-/// A file in a folder.
+/// Writes a file into a folder; returns its path.
 fn put(folder: &Path, name: &str, bytes: &[u8]) -> String {
     let path = folder.join(name);
     std::fs::write(&path, bytes).unwrap();
     path.to_str().unwrap().to_owned()
 }
 
-/// A buffer of the fixed encoding: what each slot begins with, and names.
+/// A buffer of the fixed encoding, from the first bytes of each slot and the names.
 fn buffer(slots: &[&[u8]], names: &[u8]) -> Vec<u8> {
     let mut bytes = [(slots.len() as u64).to_le_bytes(), (names.len() as u64).to_le_bytes()].concat();
     for slot in slots {
@@ -84,12 +84,12 @@ fn streams_of_both_encodings_hold_the_same_events() {
     convert(&[&at("fixed.prism"), "--events", "variable", "-o", &at("variable.prism")]);
     convert(&[&at("variable.prism"), "--events", "fixed", "-o", &at("back.quipu")]);
     convert(&[&at("fixed.prism"), "--plain", "-o", &at("plain.bin")]);
-    // Bytes that mean nothing are kept where buffers are copied.
+    // Padding bytes are preserved when buffers are copied.
     assert!(std::fs::read(at("plain.bin")).unwrap() == gunzip(&std::fs::read(&dump).unwrap()));
     let rows = |path: &str| {
         let output = quipu(&["view", "--table", "events", "--csv", path]);
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-        // Configuration events come first; numbers of records differ by them.
+        // Configuration events come first, so the record numbers differ.
         let text = String::from_utf8(output.stdout).unwrap();
         let rows = text.lines().skip(1).filter(|line| !line.contains("configure-"));
         rows.map(|line| line.split_once(',').unwrap().1.to_owned()).collect::<Vec<_>>()
@@ -101,7 +101,7 @@ fn streams_of_both_encodings_hold_the_same_events() {
     assert_eq!((&info["format"], &info["facts"]["encoding"]), (&"prism".into(), &"fixed".into()));
     let counts = json(&["info", "--json", &at("variable.prism")]);
     assert_eq!(counts["facts"]["by_type"]["enter"], 315, "{counts}");
-    // What an encoding has no room for is refused, with the event.
+    // An event that an encoding cannot represent is refused.
     let ids = quipu(&[
         "convert",
         "--format",
@@ -117,7 +117,7 @@ fn streams_of_both_encodings_hold_the_same_events() {
     assert!(!Path::new(&at("no")).exists());
 }
 
-/// Runs stgen over a sample and compares all files with what Prism wrote.
+/// Runs stgen on a sample and compares all files with Prism's.
 fn golden(program: &str, form: &str, count: u32, folder: &Path) {
     let name = format!("stgen/{program}.stgen-{form}-c{count}");
     let out = folder.join(format!("{program}-{form}-{count}"));
@@ -141,7 +141,7 @@ fn golden(program: &str, form: &str, count: u32, folder: &Path) {
     let (expected, written) = (files(&fixtures("prism").join(&name)), files(&out));
     assert!(expected.len() >= 4, "{name}");
     for (file, expected) in &expected {
-        // Messages are divided in another way.
+        // Messages are divided differently.
         if !file.contains(".capn.") {
             assert!(written.get(file) == Some(expected), "{name}: {file} differs");
         }
@@ -180,10 +180,10 @@ fn back_ends_write_what_prism_writes() {
     assert!(lines == std::fs::read(sample("stgen/threads.simplecount.txt")).unwrap());
     assert!(out.join("sigilclassic/sigilclassic.tsv").is_file());
     assert!(out.join("stgen/sigil.stats.out").is_file());
-    // Values are right where quirks are not asked for: barriers have theirs.
+    // Values are right unless quirks are requested; Prism omits those of barriers.
     let stats = std::fs::read_to_string(out.join("stgen/sigil.stats.out")).unwrap();
     assert!(stats.contains("Barrier: 1097856\n\tIOPs: ") && !stats.contains("IOPs: \n"), "{stats}");
-    // A folder is replaced if that is asked for, and else kept.
+    // A folder is replaced only on request.
     let again = |more: &[&str]| {
         let args =
             ["run", "-q", "--format", "prism", "--backend", "null", &input, "-o", out.to_str().unwrap()];
@@ -221,7 +221,7 @@ fn prism_s_own_options_give_its_files() {
     let run = quipu(&["as", "prism", "--backend=stgen", "-c10", "-l", "textv2", "-o", out, &executable]);
     assert_eq!(run.status.code(), Some(0), "{run:?}");
     assert!(files(folder.path()) == files(&fixtures("prism").join("stgen/prodcons.stgen-textv2-c10")));
-    // Files are replaced, as Prism does.
+    // Files are replaced, as in Prism.
     let run = quipu(&["as", "prism", "--backend=stgen", "-c", "10", "-o", out, "--executable", &input]);
     assert_eq!(run.status.code(), Some(0), "{run:?}");
     assert!(files(folder.path()) == files(&fixtures("prism").join("stgen/prodcons.stgen-text-c10")));
@@ -296,7 +296,7 @@ fn options_of_reading_may_be_set_too() {
     };
     assert!(!said("--set").is_empty() && said("--set") == said("--open"));
     let dump = sample("fixed/prodcons.main.fixed18.gz");
-    // What only reading has an option for is one of reading; all others are of what is written.
+    // An option that only reading has is one of reading; all others belong to the output.
     for option in ["--set", "--open"] {
         let name = at(&format!("{option}.prism"));
         done(&[
@@ -372,7 +372,7 @@ fn the_report_says_who_works_who_talks_and_who_is_waited_for() {
         let items = workload[list].as_array().unwrap();
         items.iter().map(|item| item[key].as_u64().unwrap()).sum::<u64>()
     };
-    // As SimpleCount has them.
+    // As in SimpleCount.
     let counts = std::fs::read_to_string(sample("stgen/prodcons.simplecount.txt")).unwrap();
     let line = |name: &str| {
         let start = format!("[SimpleCount] Total {name:<9} Events: ");
@@ -402,7 +402,7 @@ fn the_report_says_who_works_who_talks_and_who_is_waited_for() {
     assert!(page.contains("bytes from thread (rows) to thread (columns)") && page.contains("critical path"));
 }
 
-/// The example of `prism-c`, built with the compiler of this machine.
+/// The example of `prism-c`, built with this machine's compiler.
 fn front_end(folder: &Path) -> PathBuf {
     let programs = Path::new(env!("CARGO_BIN_EXE_quipu")).parent().unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../prism-c");
@@ -436,7 +436,7 @@ fn a_program_that_sends_its_events_runs_with_back_ends() {
     assert_eq!(output.status.code(), Some(1), "an event has no room: {output:?}");
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("child: thread of its own\ndropped 1\n"), "{said}");
-    // Standard output is the answer alone.
+    // Standard output contains only the result.
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(answer["front_ends"], 3, "{answer}");
     assert!(answer["notes"][0].as_str().unwrap().contains("1 events could not be sent"), "{answer}");
@@ -445,7 +445,7 @@ fn a_program_that_sends_its_events_runs_with_back_ends() {
     assert!(line("Total ReadMem   Events: 100000") && line("Total IOP       Events: 100000"), "{counts}");
     assert!(line("Total WriteMem  Events: 3") && line("Total Spawn     Events: 1"), "{counts}");
 
-    // Front ends that others run.
+    // Front ends that are started separately.
     let out = folder.path().join("listened").to_str().unwrap().to_owned();
     let mut listener = Command::new(env!("CARGO_BIN_EXE_quipu"));
     listener.args(["run", "--listen", "--backend", "simplecount", "-o", &out]);
@@ -461,7 +461,7 @@ fn a_program_that_sends_its_events_runs_with_back_ends() {
     let listened = std::fs::read_to_string(Path::new(&out).join("simplecount.txt")).unwrap();
     assert_eq!(listened, counts);
 
-    // A trace and a program are one too many; a program that is not there leaves nothing.
+    // A trace and a program exclude each other; a missing program leaves no output.
     let both = quipu(&["run", "--backend", "null", "-o", &out, "x.prism", "--", program]);
     assert_eq!(both.status.code(), Some(2), "{both:?}");
     let out = folder.path().join("none").to_str().unwrap().to_owned();
@@ -470,7 +470,7 @@ fn a_program_that_sends_its_events_runs_with_back_ends() {
     assert!(!Path::new(&out).exists());
 }
 
-/// A front end that speaks Prism's own delivery, built with the compiler of this machine.
+/// A front end that uses Prism's own delivery, built with this machine's compiler.
 fn prism_front_end(folder: &Path) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../prism/tests/delivery/front_end.c");
     let program = folder.join("front_end");
@@ -507,7 +507,8 @@ fn front_ends_of_prism_deliver_as_they_do() {
         assert_eq!(answer["channels"], 1, "{answer}");
         assert!(has(&counts, 20_000), "{delivery}: {counts}");
     }
-    // A program that opens nothing, one channel of two, and one that crashes: what came is there, and what went wrong is said.
+    // A program that opens nothing, one of two channels, and a crash: the events that arrived are kept, and the fault is
+    // reported.
     let (code, answer, _, said) = run("prism", &["true"], "nothing");
     assert_eq!(code, Some(1), "{said}");
     assert!(answer["notes"][0].as_str().unwrap().contains("no front end opened this FIFO"), "{answer}");
@@ -523,12 +524,12 @@ fn front_ends_of_prism_deliver_as_they_do() {
         assert_eq!(code, Some(2), "{wrong}: {said}");
     }
 
-    // A trace is delivered by nothing.
+    // `--delivery` does not apply to traces.
     let trace = fixtures("prism").join("prodcons.prism");
     let output = quipu(&["run", "--backend", "null", "--delivery", "prism", trace.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
 
-    // Front ends that others start get the folder.
+    // Separately started front ends get the folder.
     let out = folder.path().join("listened").to_str().unwrap().to_owned();
     let mut listener = Command::new(env!("CARGO_BIN_EXE_quipu"));
     listener.args(["run", "-q", "--listen", "--delivery", "prism", "--backend", "simplecount", "-o", &out]);
@@ -571,7 +572,7 @@ fn shadow_memory_of_sigilclassic_has_a_bound_that_is_said() {
     assert_eq!(run("sigilclassic,c=1", "none").0, Some(2));
 }
 
-/// What the table of events says, as CSV.
+/// Rows of the table of events, as CSV.
 fn rows(args: &[&str]) -> Vec<String> {
     let output = quipu(&[&["view", "--table", "events", "--csv"], args].concat());
     assert_eq!(output.status.code(), Some(0), "{args:?}: {output:?}");
@@ -590,7 +591,7 @@ fn files_of_threads_are_one_trace_and_merge_into_what_was_split() {
     let dump = sample("fixed/threads.full.fixed18.zst");
     done(&["convert", "-q", "--format", "prism", &dump, "-o", &at("fixed.prism")]);
     done(&["convert", "-q", &at("fixed.prism"), "--events", "variable", "-o", &at("variable.prism")]);
-    // Two threads that change what all events have.
+    // Two threads with events that change state shared by all.
     let swap = |thread: u8| [&[0x45, thread][..], &[0; 7]].concat();
     let access = |bytes: &[u8]| [&[0x0b][..], bytes].concat();
     let changing = [
@@ -625,7 +626,7 @@ fn files_of_threads_are_one_trace_and_merge_into_what_was_split() {
             // Buffers of the fixed encoding end with turns.
             assert!(std::fs::read(&again).unwrap() == std::fs::read(&whole).unwrap(), "{name}");
         }
-        // Each file is a trace, and so is what is left without one: with the events of the other threads, in their order.
+        // Each file is a trace, and so is the folder without one of them, with the other threads' events in their order.
         let without_ordinal = |rows: Vec<String>, thread: &str| {
             let rows = rows.into_iter().skip(1).map(|row| row.split_once(',').unwrap().1.to_owned());
             let of_thread = rows.filter(|row| row.starts_with(thread) && !row.contains(",configure-"));
@@ -643,7 +644,7 @@ fn files_of_threads_are_one_trace_and_merge_into_what_was_split() {
         let rest = without_ordinal(left, "2,");
         assert!(!rest.is_empty() && rest == without_ordinal(rows(&[&whole]), "2,"), "{name}");
     }
-    // More threads than files are written at once, twice around.
+    // There are more threads than files that can be written at once, and they take turns twice.
     let slots: Vec<Vec<u8>> = (0..400).flat_map(|n| [sync(5, 1 + n % 200), sync(6, n)]).collect();
     let slots: Vec<&[u8]> = slots.iter().map(Vec::as_slice).collect();
     let many = put(folder.path(), "many.bin", &buffer(&slots, b""));
@@ -651,7 +652,7 @@ fn files_of_threads_are_one_trace_and_merge_into_what_was_split() {
     done(&["split", "-q", &at("many.prism"), "-o", &at("many.dir")]);
     assert_eq!(std::fs::read_dir(at("many.dir")).unwrap().count(), 200);
     assert!(rows(&[&at("many.dir")]) == rows(&[&at("many.prism")]));
-    // Files that are not of one trace are none.
+    // Files of different traces do not form a trace.
     std::fs::copy(at("fixed.prism"), folder.path().join("fixed.dir/other.prism")).unwrap();
     let output = quipu(&["view", &at("fixed.dir")]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
@@ -674,7 +675,7 @@ fn parts_of_events_say_their_thread_and_fields() {
         let all = rows(&[&whole]);
         done(&["trim", "-q", "--force", "--skip", "5000", "--take", "3000", &whole, "-o", &part]);
         let found = rows(&[&part]);
-        // The ordinals are new; before them stand the fields and a swap.
+        // The ordinals are new; a configuration event and a swap precede the events.
         let extra = found.len() - 1 - 3000;
         assert!(extra == if name == "fixed" { 1 } else { 4 }, "{name}: {extra}");
         assert!(tail(&found[1 + extra..]) == tail(&all[5001..8001]), "{name}");
@@ -719,7 +720,7 @@ fn a_stream_of_the_valgrind_front_end_stays_one() {
     done(&[&["convert", "-q"], &open[..], &[&bytes, "-o", &at("a.prism")]].concat());
     done(&["convert", "-q", &at("a.prism"), "-o", &at("b.prism")]);
     done(&["trim", "-q", "--skip", "0", &at("b.prism"), "-o", &at("c.prism")]);
-    // What cannot be decided is absent, as in the source.
+    // Undecidable values are null, as in the source.
     let of_source = rows(&[&open[..], &[&bytes]].concat());
     let tail = |rows: &[String]| -> Vec<String> {
         rows.iter().map(|row| row.split_once(',').unwrap().1.to_owned()).collect()
@@ -727,7 +728,7 @@ fn a_stream_of_the_valgrind_front_end_stays_one() {
     assert!(of_source.iter().filter(|row| row.contains(",access,")).count() == 402);
     for name in ["a.prism", "b.prism", "c.prism"] {
         let found = rows(&[&at(name)]);
-        // Three configurations come first.
+        // Three configuration events come first.
         assert!(tail(&found[4..]) == tail(&of_source[1..]), "{name}");
         let info = json(&["info", "--json", &at(name)]);
         assert_eq!(info["facts"]["dialect"], "as Prism's front end for Valgrind writes them", "{info}");

@@ -1,8 +1,9 @@
-//! Records of other formats as workload events: as many as the records say, and what has none is in the list at the end.
+//! Records of other formats as workload events: the numbers agree with the records, and records without events are listed at
+//! the end.
 
 use super::*;
 
-/// Loads, stores and instructions of a trace, as its analyses count them.
+/// Loads, stores and instructions of a trace, as counted by its analyses.
 fn counted(trace: &str) -> [u64; 3] {
     if trace.contains("cacheray") {
         let info = json(&["info", "--json", trace]);
@@ -13,7 +14,7 @@ fn counted(trace: &str) -> [u64; 3] {
     [found("loads"), found("stores"), found("instructions")]
 }
 
-/// The first number of this name, wherever it stands.
+/// The first number with this key, anywhere in the value.
 fn find(value: &Value, key: &str) -> Option<u64> {
     match value {
         Value::Object(map) => match map.get(key).and_then(Value::as_u64) {
@@ -76,7 +77,7 @@ fn recorded_traces_give_as_many_events_as_they_have_records() {
     }
 }
 
-/// The file of a thread of a drmemtrace trace: its calls with their arguments, each at a time of its own.
+/// The file of a thread in a drmemtrace trace: its calls with their arguments, each at a different time.
 fn traced(thread: u64, calls: &[(u64, u64, &[u64])]) -> Vec<u8> {
     use quipu::drmemtrace::record::{Entry, Marker, Type};
     let mut entries = vec![
@@ -182,12 +183,12 @@ fn calls_of_thread_libraries_in_the_list_of_functions_are_synchronization() {
     {
         assert!(counted.contains(&format!("Total {what:<9} Events: {n}\n")), "{what}: {counted}");
     }
-    // Who waits for whom: the thread that was created, for the lock; the first one, for the signal.
+    // The created thread waits for the lock, the first one for the signal.
     let work = json(&["analyze", "workload", "--json", &at("locks.prism")]);
     assert!(find(&work, "critical_path") < find(&work, "work"), "{work}");
 }
 
-/// What the list at the end of a run says, by its words.
+/// The list at the end of a run, as counts by text.
 fn ledger(trace: &str, out: &str) -> BTreeMap<String, u64> {
     let output = quipu(&["run", "--json", "--backend", "simplecount", trace, "-o", out]);
     assert_eq!(output.status.code(), Some(0), "{trace}: {output:?}");
@@ -208,14 +209,14 @@ fn synthetic_instructions_compute_as_often_as_those_that_they_stand_for() {
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let trace = |name: &str| fixtures("drmemtrace").join(name).to_str().unwrap().to_owned();
     let synthetic = trace("threadsig.regdeps");
-    // The file that it was made of.
+    // The file from which it was made.
     let real = trace("threadsig.x64/drmemtrace.threadsig.872906.1041.trace.zip");
     let (of_synthetic, of_real) = (ledger(&synthetic, &at("synthetic")), ledger(&real, &at("real")));
     assert_eq!(of_synthetic["instructions"], of_real["instructions"]);
     let (n, n_real) = (of_synthetic[COMPUTATIONS], of_real[COMPUTATIONS]);
-    // Extensions of loads, comparisons of vectors with memory and compare-and-swaps are loads there.
+    // There, extending loads, vector comparisons with memory and compare-and-swaps are loads.
     assert!(n < n_real && n * 100 > n_real * 95, "{n} of {n_real}");
-    // Categories, as their own analysis counts them.
+    // Categories, as counted by their own analysis.
     let categories = json(&["analyze", "--json", "categories", &synthetic]);
     let (mut sure, mut perhaps) = (0, 0);
     for set in categories["results"]["categories"]["sets"].as_array().unwrap() {
@@ -235,7 +236,7 @@ fn synthetic_instructions_compute_as_often_as_those_that_they_stand_for() {
     let computed: Vec<&String> =
         rows.iter().filter(|row| row.contains(",integer,") || row.contains(",float,")).collect();
     assert_eq!(computed.len() as u64, n);
-    // A move between registers of 8 bytes, arithmetic on 4, whose operation is hidden.
+    // A move between registers of 8 bytes, and arithmetic on 4 bytes whose operation is hidden.
     for expected in [",integer,,8,move,1,", ",integer,,4,undefined,1,"] {
         assert!(computed.iter().any(|row| row.contains(expected)), "{expected}: {:?}", &computed[..20]);
     }
@@ -256,7 +257,7 @@ fn instructions_whose_bytes_are_not_known_or_none_are_counted() {
         assert_eq!(said[WITHOUT_ENCODINGS], instrs, "{trace}");
         assert!(!said.contains_key(COMPUTATIONS), "{trace}: {said:?}");
     }
-    // `add eax, ebx` twice, a byte that is no instruction three times, one without bytes.
+    // `add eax, ebx` twice, an undecodable byte three times, and an instruction without bytes.
     use quipu::drmemtrace::record::{Entry, Marker, Type};
     let mut entries = vec![
         Entry::new(Type::HEADER, 0, 4),
