@@ -1,5 +1,5 @@
-//! The snoop filter: tracks the watched caches that hold each line, and whether one has written it. SPEC:
-//! drmemtrace.md#simulators.
+//! The snoop filter: tracks the watched caches that hold each line, and whether one has written it.
+//! SPEC: drmemtrace.md#simulators.
 //!
 //! It only keeps state; the machine invalidates lines as the filter reports.
 
