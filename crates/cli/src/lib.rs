@@ -48,6 +48,7 @@ struct Cli {
 const AFTER_HELP: &str = "\
 Examples:
   quipu report trace.zip          what is in this trace, on one screen
+  quipu trace.zip                 the same
   quipu view --take 20 trace.dir  its first 20 records
   quipu analyze counts trace.dir  how many instructions, loads, stores, markers
 
@@ -96,6 +97,7 @@ struct Parsed {
 /// are read.
 fn parse(args: impl IntoIterator<Item = OsString>, keeps_inputs: bool) -> Result<Parsed, clap::Error> {
     let mut command = definition();
+    let args = with_verb(args.into_iter().collect(), &command);
     // PERF: a copy of the command line's definition takes a third of what starting the program does.
     let matches = command.try_get_matches_from_mut(args)?;
     let places =
@@ -107,6 +109,20 @@ fn parse(args: impl IntoIterator<Item = OsString>, keeps_inputs: bool) -> Result
     let output = has_output.then(|| ("output".to_owned(), serde_json::Value::Null));
     let answer = (cli.verb.answers_with_an_object() && has_json).then(|| output.into_iter().collect());
     Ok(Parsed { cli, answer, output: written, places })
+}
+
+/// Makes `quipu FILE` mean `quipu report FILE`: inserts the verb if the first argument that is not an option names a file, and
+/// no verb.
+fn with_verb(mut args: Vec<OsString>, command: &clap::Command) -> Vec<OsString> {
+    let is_option = |arg: &OsString| arg.as_encoded_bytes().starts_with(b"-");
+    if let Some(at) = (1..args.len()).find(|at| !is_option(&args[*at])) {
+        let is_verb =
+            args[at].to_str().is_some_and(|name| name == "help" || command.find_subcommand(name).is_some());
+        if !is_verb && Path::new(&args[at]).exists() {
+            args.insert(at, "report".into());
+        }
+    }
+    args
 }
 
 /// Result of a command line that another program runs.
@@ -238,5 +254,27 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn a_file_in_place_of_a_verb_is_reported() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, verb) = (folder.path().join("trace"), folder.path().join("view"));
+        std::fs::write(&file, "").unwrap();
+        std::fs::write(&verb, "").unwrap();
+        let with = |args: &[&str]| {
+            let args = args.iter().map(|arg| OsString::from(arg)).collect();
+            let args = with_verb(args, &command());
+            args.into_iter().map(|arg| arg.into_string().unwrap()).collect::<Vec<_>>()
+        };
+        let path = file.to_str().unwrap();
+        assert_eq!(with(&["quipu", path]), ["quipu", "report", path]);
+        assert_eq!(with(&["quipu", "-q", path, "--json"]), ["quipu", "-q", "report", path, "--json"]);
+        // Names of verbs, names that no file has and options stay as they are.
+        for args in
+            [&["quipu", "view", path][..], &["quipu", "help"], &["quipu", "no-such-file"], &["quipu", "-V"]]
+        {
+            assert_eq!(with(args), args);
+        }
     }
 }

@@ -702,8 +702,6 @@ fn values_are_edited_by_name_number_and_pattern() {
     for (args, note) in [
         (&["edit", "-e", "s/nobody/somebody/"][..], "nothing was replaced"),
         (&["edit", "-r", "-e", "s/GL_TRI/GL_QUADRI/"], "names left as they were"),
-        (&["trim", "--thread", "9"], "no call of the trace was chosen"),
-        (&["trim", "--setup", "--calls", "1000"], "no call of the trace was chosen"),
     ] {
         let output = quipu(&[args, &["--force", "--json", "-o", path, "kinds.trace"]].concat());
         assert_eq!(output.status.code(), Some(0), "{args:?}: {}", text(&output.stderr));
@@ -712,6 +710,21 @@ fn values_are_edited_by_name_number_and_pattern() {
             done["notes"].as_array().unwrap().iter().filter_map(|note| note.as_str()).collect();
         assert!(notes.iter().any(|text| text.starts_with(note)), "{args:?}: {notes:?}");
         assert!(text(&output.stderr).contains(&format!("note: {note}")), "{}", text(&output.stderr));
+    }
+    std::fs::write(path, "old").unwrap();
+    for args in [
+        &["--thread", "9"][..],
+        &["--calls", "1000"],
+        &["--frames", "9999"],
+        &["--setup", "--calls", "1000"],
+        &["--setup", "--frames", "9999"],
+    ] {
+        let output = quipu(&[&["trim", "--force", "-o", path, "kinds.trace"], args].concat());
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", text(&output.stderr));
+        let told = text(&output.stderr);
+        assert!(told.contains("no call of the trace is selected"), "{args:?}: {told}");
+        assert!(told.contains("the trace has 26 calls and 2 frames, numbers 0 to 1"), "{args:?}: {told}");
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "old", "{args:?}");
     }
     let misfit = quipu(&["edit", "--force", "--set", "width=wide", "kinds.trace", "-o", path]);
     assert_eq!(misfit.status.code(), Some(2));

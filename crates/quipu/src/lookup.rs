@@ -1,6 +1,7 @@
 //! Finds analyses by name.
 
 use crate::FORMATS;
+use quipu_model::options::nearest;
 use quipu_model::{Error, ErrorKind, Format, Options, Result, Tool, Trace};
 
 /// The analyses for traces of a format: the format's own first, then those for any format. The format's own hide others with
@@ -48,7 +49,11 @@ fn find(name: &str, format: &str, fits: &dyn Fn(&dyn Tool) -> bool) -> Result<&'
                 known.join(", ")
             ));
         }
-        Error::usage(format!("there is no tool `{name}`")).hint(format!("tools: {}", known.join(", ")))
+        let error = Error::usage(format!("there is no tool `{name}`"));
+        match nearest(name, known.iter().copied()) {
+            Some(near) => error.hint(format!("did you mean `{near}`?")),
+            None => error.hint(format!("tools: {}", known.join(", "))),
+        }
     })
 }
 
@@ -72,6 +77,8 @@ mod tests {
         let Err(error) = tool("nonsense", "drmemtrace") else { panic!("there is such a tool") };
         assert_eq!(error.message(), "there is no tool `nonsense`");
         assert!(error.advice().is_some_and(|advice| advice.starts_with("tools: counts, ")), "{error:?}");
+        let Err(error) = tool("reuse_distanc", "drmemtrace") else { panic!("there is such a tool") };
+        assert_eq!(error.advice(), Some("did you mean `reuse-distance`?"));
     }
 
     #[test]

@@ -46,6 +46,11 @@ pub trait CallEdit {
     /// # Errors
     /// If the edit cannot be applied to this call.
     fn step(&mut self, at: usize, values: &mut Values, types: &Types) -> Result<Step>;
+
+    /// The error if no call was kept; `None` if a trace without calls is a result.
+    fn refuse_nothing(&self) -> Option<Error> {
+        None
+    }
 }
 
 /// Outcome of a rewrite.
@@ -100,6 +105,12 @@ pub fn rewrite(
     let reading = intake.finish();
     if n_read == 0
         && let Some(error) = reading.nothing_left()
+    {
+        return Err(error);
+    }
+    if n_written.get() == 0
+        && reading.doubtful_from.is_none()
+        && let Some(error) = edit.refuse_nothing()
     {
         return Err(error);
     }

@@ -6,6 +6,7 @@ use super::{CallEdit, Step, begin, rewrite, setup};
 use crate::callset::CallSet;
 use crate::record::END_FRAME;
 use crate::{call_set, truth};
+use quipu_model::number::counted;
 use quipu_model::options::{Kind, OptionSpec, Options};
 use quipu_model::trace::Fact;
 use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed};
@@ -106,12 +107,14 @@ pub struct Chooser {
     n_seen: u64,
     /// Number of calls seen so far with numbers up to the last selected one.
     n_low: u64,
+    /// Whether the selection ended before the trace did.
+    is_over: bool,
 }
 
 impl Chooser {
     /// A chooser before the first call.
     pub fn new(selection: Selection) -> Chooser {
-        Chooser { selection, frame: 0, n_seen: 0, n_low: 0 }
+        Chooser { selection, frame: 0, n_seen: 0, n_low: 0, is_over: false }
     }
 
     /// Decides about the next call.
@@ -119,6 +122,7 @@ impl Chooser {
         let Selection { calls, frames, threads, records, .. } = &self.selection;
         let record = self.n_seen;
         if record >= records.end || self.is_over(call) {
+            self.is_over = true;
             return Step::End;
         }
         self.n_seen += 1;
@@ -158,18 +162,35 @@ impl Chooser {
         };
         calls_over && frames_over
     }
+
+    /// The error if no call was selected, with what the trace has as far as it was read. apitrace writes a trace without calls.
+    pub fn refuse_nothing(&self) -> Option<Error> {
+        if self.selection.until == Until::FirstBehind {
+            return None;
+        }
+        let error = Error::usage(
+            "no call of the trace is selected by its number, frame, thread and position together",
+        );
+        if self.is_over {
+            return Some(error);
+        }
+        let calls = counted(self.n_seen, "call");
+        Some(error.hint(match self.frame {
+            0 => format!("the trace has {calls}, and no call that ends a frame"),
+            1 => format!("the trace has {calls} and one frame, number 0"),
+            n => format!("the trace has {calls} and {}, numbers 0 to {}", counted(n, "frame"), n - 1),
+        }))
+    }
 }
 
 impl CallEdit for Chooser {
     fn step(&mut self, at: usize, values: &mut Values, _: &Types) -> Result<Step> {
         Ok(self.next(&values.calls[at]))
     }
-}
 
-/// The note for the user if no call was selected.
-fn nothing_chosen(n_chosen: u64) -> Vec<String> {
-    let note = "no call of the trace was chosen by its number, frame, thread and position together";
-    if n_chosen == 0 { vec![note.to_owned()] } else { Vec::new() }
+    fn refuse_nothing(&self) -> Option<Error> {
+        Chooser::refuse_nothing(self)
+    }
 }
 
 impl Transform for Trim {
@@ -205,11 +226,9 @@ impl Transform for Trim {
             let mut needed = setup::needed(&trace, chooser, progress)?;
             let n_setup = Fact::new("setup_calls", "calls that they need", needed.n_setup());
             let done = rewrite(&trace, trace.header(), job.output, &options, &mut needed, progress)?;
-            let notes = nothing_chosen(needed.n_chosen());
-            return Ok(Transformed { notes, ..done.edited(options.packing, vec![n_setup]) });
+            return Ok(done.edited(options.packing, vec![n_setup]));
         }
         let done = rewrite(&trace, trace.header(), job.output, &options, &mut chooser, progress)?;
-        let notes = nothing_chosen(done.written.calls);
-        Ok(Transformed { notes, ..done.edited(options.packing, Vec::new()) })
+        Ok(done.edited(options.packing, Vec::new()))
     }
 }

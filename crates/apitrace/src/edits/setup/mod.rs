@@ -41,6 +41,8 @@ pub struct Needed {
     /// Number of chosen calls.
     n_chosen: u64,
     at: u32,
+    /// The error if no call was chosen.
+    refusal: Option<Error>,
 }
 
 /// Finds the calls that the chosen calls depend on.
@@ -68,15 +70,11 @@ pub fn needed(trace: &ApiTrace, mut chooser: Chooser, progress: &dyn Progress) -
         Err(error) if !error.is_damage() || n_calls == u32::MAX => return Err(error),
         _ => {}
     }
-    Ok(Needed { bits: tracker.log.needed(), n_calls, n_chosen, at: 0 })
+    let refusal = chooser.refuse_nothing().filter(|_| n_chosen == 0);
+    Ok(Needed { bits: tracker.log.needed(), n_calls, n_chosen, at: 0, refusal })
 }
 
 impl Needed {
-    /// Number of chosen calls.
-    pub fn n_chosen(&self) -> u64 {
-        self.n_chosen
-    }
-
     /// Number of calls kept that were not chosen themselves.
     pub fn n_setup(&self) -> u64 {
         (0..self.n_calls).filter(|at| self.bits.get(*at)).count() as u64 - self.n_chosen
@@ -90,5 +88,9 @@ impl CallEdit for Needed {
         }
         self.at += 1;
         Ok(if self.bits.get(self.at - 1) { Step::Keep } else { Step::Drop })
+    }
+
+    fn refuse_nothing(&self) -> Option<Error> {
+        self.refusal.clone()
     }
 }
