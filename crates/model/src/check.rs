@@ -35,7 +35,7 @@ pub const MAX_PER_RULE: OptionSpec = OptionSpec::new(
 );
 /// The option that selects rules.
 pub const RULES: OptionSpec =
-    OptionSpec::new("rule", Kind::Text, "", "check only these rules").value("RULE").listed();
+    OptionSpec::new("rule", Kind::Text, "", "look at these rules only").value("RULE").listed();
 /// The option that excludes rules.
 pub const SKIP_RULES: OptionSpec =
     OptionSpec::new("skip-rule", Kind::Text, "", "leave out these rules").value("RULE").listed();
