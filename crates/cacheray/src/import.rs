@@ -39,7 +39,7 @@ const WIDE: OptionSpec = OptionSpec::new(
     "wide",
     Kind::Choice(&["keep", "split"]),
     "keep",
-    "Keep accesses of 17 to 255 bytes, or split them into 16 bytes, the largest size that Cacheray writes.",
+    "Accesses of 17 to 255 bytes as they are, or as several of 16, the largest that Cacheray writes.",
 )
 .value("keep|split");
 

@@ -83,7 +83,7 @@ const WORD: OptionSpec = OptionSpec::new(
     "word",
     Kind::PowerOfTwo,
     "4",
-    "Size in bytes of the aligned word that a line without a size accesses, as in Dinero.",
+    "A line without a size is an access to the aligned word of this many bytes, as in Dinero.",
 );
 
 /// The kind of fetches.
