@@ -61,14 +61,20 @@ use rustc_hash::FxBuildHasher;
 #[derive(Debug)]
 pub struct MissTool;
 
-const COUNT: OptionSpec = option("count", Kind::Count, "50000", "this many misses are always enough", "");
+const COUNT: OptionSpec = option(
+    "count",
+    Kind::Count,
+    "50000",
+    "number of misses that always suffices for a load to be listed",
+    "",
+);
 const SHARE: OptionSpec =
-    option("share", Kind::Share, "0.005", "this share of all misses is enough, 0.0 to 1.0", "");
+    option("share", Kind::Share, "0.005", "share of all misses that suffices, 0.0 to 1.0", "");
 const CONFIDENCE: OptionSpec = option(
     "confidence",
     Kind::Share,
     "0.75",
-    "share of a load's misses that have one distance, 0.0 to 1.0",
+    "minimum share of a load's misses with the same stride, 0.0 to 1.0",
     "",
 );
 
