@@ -6,7 +6,7 @@ quipu_model::rules! {
     "files of typed accesses" {
         EMPTY "cacheray/empty" Warning
             "A trace has at least one record."
-            "The file is empty, as if the program was killed before it wrote its buffer." []
+            "The file is empty, for example because the program was killed before it wrote its buffer." []
         CUT "cacheray/cut" Error
             "The last record is complete."
             "The program or the machine died while it was written. All records before it can be read. Cacheray's checker does not notice; its simulator ends without results." ["ERROR: trace file parse error"]

@@ -181,7 +181,7 @@ rules! {
             ["System call numbers presence does not match filetype"]
         BlockingBit "drmemtrace/blocking-bit" Error
             "Markers of calls that may block require the file-type bit 0x800."
-            "The bit may be set without such markers."
+            "The bit may be set without such markers, because it is not known which calls may block."
             ["Kernel scheduling marker presence does not match filetype"]
         EndpointMissing "drmemtrace/endpoint-missing" Error
             "With the file-type bit 0x2000, there is a marker where filtering stops."
@@ -542,7 +542,7 @@ rules! {
             "The schedule contains every thread of the trace."
             "Reported when threads are arranged by the cores of a schedule (`--order cores`, `convert --sharding cores`): records of threads that are not in it are left out." []
         ScheduleBackwards "drmemtrace/schedule-backwards" Error
-            "The time slices of a thread are in the order of their instructions."
+            "The time slices of a thread, in order of time, are also in the order of its instructions."
             "Reported when threads are arranged by the cores of a schedule, as `schedule-thread`, for files of version 5 or later. No records are left out, but their cores and order may be wrong." []
         ScheduleUnreached "drmemtrace/schedule-unreached" Error
             "Each time slice of the schedule begins within its thread."

@@ -40,7 +40,7 @@ result! {
     pub struct HotBlock {
         pub pc: u64 as Hex => "Address of its first instruction.";
         pub instructions: u64 => "Instructions in it.";
-        pub bytes: u64 => "Its length in bytes.";
+        pub bytes: u64 => "Length of the block in bytes.";
         pub executions: u64 => "Executions of the block.";
         pub executed: u64 => "Instructions executed in it, iterations of string loops included.";
         pub share: f64 => "Share of all executed instructions, 0 to 1.";

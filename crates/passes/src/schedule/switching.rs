@@ -55,7 +55,7 @@ result! {
         pub idle_ticks: u64 => "Ticks in which it was idle.";
         pub idle_ticks_before_last_instr: u64 => "Idle ticks before the core's last instruction.";
         pub slice_instrs: Vec<Bin> => "User instructions of each slice that ended, in bins of 50,000.";
-        pub thread_slice_instrs: Vec<ThreadBins> => "The same for each thread.";
+        pub thread_slice_instrs: Vec<ThreadBins> => "User instructions of each slice that ended, by thread.";
         pub switched_latencies: Vec<CallBins> =>
             "Latencies of system calls followed by a context switch, in bins of 5 ticks.";
         pub other_latencies: Vec<CallBins> => "Latencies of other system calls, in bins of 5 ticks.";
