@@ -48,13 +48,14 @@ rows! {
         thread("tid"): Vec<u64>, role(Role::THREAD) => "thread";
         frame: Vec<u64> => "frame that the call belongs to, from 0";
         function: Vec<u32> as Type::Function, role(Role::FUNCTION) => "name of the function";
-        index: Vec<u32>, missing(u32::MAX) => "position of the argument; none for a result";
+        index: Vec<u32>, missing(u32::MAX) => "position of the argument; empty for a result";
         name: Vec<u32> as Type::Dict(ARGUMENT_NAMES), missing(u32::MAX)
-            => "name of the argument; none for a result";
-        kind: Vec<u8> as Type::Enum(KINDS.clone()) => "what sort of value it is";
+            => "name of the argument; empty for a result";
+        kind: Vec<u8> as Type::Enum(KINDS.clone()) => "type of the value";
         bits: Vec<u64>, hex()
-            => "numbers as a two's complement, floats by their bits; of an array with one number that number, of other values 0";
-        value: Vec<u32> as Type::Value, missing(NO_NODE) => "the value, with all its parts";
+            => "bits of the value: integers as two's complement, floats as stored; for an array of one number, that number; \
+                otherwise 0";
+        value: Vec<u32> as Type::Value, missing(NO_NODE) => "the value, including its parts";
     }
 }
 

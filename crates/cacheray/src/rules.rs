@@ -5,31 +5,31 @@
 quipu_model::rules! {
     "files of typed accesses" {
         EMPTY "cacheray/empty" Warning
-            "A trace has a record."
-            "An empty file is a trace without records: what a program leaves that is killed before its buffer is written." []
+            "A trace has at least one record."
+            "The file is empty, for example because the program was killed before it wrote its buffer." []
         CUT "cacheray/cut" Error
-            "A trace ends after a record."
-            "It ends within one if the program or the machine died. All records before it can be read. Cacheray's checker does not notice; its simulator ends without results." ["ERROR: trace file parse error"]
+            "The last record is complete."
+            "The program or the machine died while it was written. All records before it can be read. Cacheray's checker does not notice; its simulator ends without results." ["ERROR: trace file parse error"]
         BAD_TAG "cacheray/bad-tag" Error
-            "Where a record is expected, one stands: its tag is known, and the name of its type has at most 64 KiB."
-            "The bytes were changed, or some are missing. Nothing marks where records begin. If a record makes sense with another tag and records follow it, only that record is left out; otherwise reading continues where 16 records in a row make sense (as many as are left, at least two, at the end of the file; one if it ends there)." ["The type was wrong"]
+            "Every record has a known tag, and a type name of at most 64 KiB."
+            "The bytes were changed, or some are missing. Record boundaries are not marked. If a record is plausible with another tag and records follow it, only that record is left out; otherwise reading continues at the next 16 plausible records in a row (near the end of the file, all that remain, at least two; one if the file ends after it)." ["The type was wrong"]
         MIXED_THREADS "cacheray/mixed-threads" Error
-            "A record belongs to one thread."
-            "Cacheray's runtime writes a record in four pieces, and threads that write at once mix them up. Told by a thread that was never seen and has more than 32 bits, after which no records follow; what can be read on both sides is read." []
+            "A record is written by one thread."
+            "Cacheray's runtime writes a record in four pieces, so threads that write at once can mix them up. Detected by an unknown thread id of more than 32 bits after which no records follow; the records on both sides are read." []
         DIALECT "cacheray/dialect" Warning
-            "A trace is read in the dialect that it looks like."
-            "Nothing in a file tells byte order and width of addresses; values that make sense do. Another dialect was asked for." []
+            "A trace is read in the dialect that its values suggest."
+            "A file does not state its byte order and width of addresses; plausible values reveal them. A different dialect was requested." []
         ANNOTATION_FLAGS "cacheray/annotation-flags" Warning
             "Only accesses have flags."
-            "The tag of an annotation has the bits of atomic or unaligned accesses. They mean nothing there; Cacheray's tools overlook them." []
+            "The tag of an annotation has the bits of atomic or unaligned accesses, which have no meaning there. Cacheray's tools ignore them." []
     }
     "typed accesses" {
         ODD_SIZE "cacheray/odd-size" Warning
             "An access has 1, 2, 4, 8 or 16 bytes."
-            "Compilers report no others. Foreign writers may." []
+            "Compilers report no other sizes; other writers may." []
         ADDRESS "cacheray/implausible-address" Warning
             "The upper 16 bits of an address are all 0 or all 1."
-            "No processor of today has others." []
+            "No current processor has other addresses." []
     }
     "type annotations" {
         BAD_NAME "cacheray/bad-name" Warning
@@ -37,33 +37,33 @@ quipu_model::rules! {
             "Compilers write the names of LLVM types, which are ASCII." []
         NO_ELEMENTS "cacheray/no-elements" Warning
             "An annotated region has elements."
-            "A count of 0 annotates nothing." []
+            "An annotation with 0 elements has no effect." []
         WRAPS "cacheray/region-wraps" Error
             "An annotated region ends below 2^64."
-            "Its address and size do not fit together." []
+            "The sum of address and size overflows." []
         NULL_REGION "cacheray/null-region" Note
             "An annotated region does not begin at 0."
-            "An allocation that failed is annotated all the same." []
+            "A failed allocation was annotated." []
         OVER_LIVE "cacheray/over-live" Warning
-            "No region is annotated that begins where another does."
-            "The older one was freed without an annotation, or the type of a part is annotated. The newer one counts from here on, and the next removal ends it." []
+            "No region is annotated at the start of a live one."
+            "The older region was freed without an annotation, or a part of it is annotated with its type. From here on the newer one applies, and the next removal ends it." []
         OVERLAP "cacheray/overlap" Warning
-            "Regions lie apart from each other or within each other."
-            "Where they overlap, the one that was annotated last counts." []
+            "Regions are disjoint or nested."
+            "In the overlap, the region annotated last applies." []
         NESTED "cacheray/nested" Note
-            "Regions lie apart from each other."
-            "Within another one, the one that was annotated last counts." []
+            "Regions are disjoint."
+            "In a nested region, the one annotated last applies." []
         NO_ADD "cacheray/no-add" Warning
             "A region that is removed was annotated."
-            "Memory that was allocated where nothing is instrumented may be freed where something is. `free` of a null pointer is annotated, too; that is not counted." []
+            "Memory may be allocated in code without instrumentation and freed in instrumented code. `free` of a null pointer is also annotated, but not reported." []
         NEVER_REMOVED "cacheray/never-removed" Note
             "A region that was annotated is removed before the trace ends."
-            "The program did not free it: a leak, or the usual end of a program." []
+            "The program did not free it: a leak, or memory in use at exit." []
         OUTSIDE "cacheray/outside-region" Warning
             "An access that begins in an annotated region ends in it."
-            "It reaches over the end of an object." []
+            "The access crosses the end of an object." []
         AFTER_REMOVE "cacheray/after-remove" Warning
-            "No access goes to a region that was removed."
+            "No access touches a region that was removed."
             "A use after free, or an allocator's own bookkeeping. The removal is written after `free` returned, so another thread may have the memory already." []
     }
 }

@@ -22,12 +22,12 @@ rows! {
         record: Vec<u64>, role(Role::RECORD) => "position in the file, from 1";
         thread("tid"): Vec<u64>, role(Role::THREAD) => "thread";
         kind("type"): Vec<u8> as Type::Enum(KIND_NAMES.clone()), role(Role::ACCESS_KIND) => "kind of the record";
-        atomic: Vec<u8> as Type::Bool => "an atomic operation made the access";
-        unaligned: Vec<u8> as Type::Bool => "the compiler could not prove that the access is aligned";
+        atomic: Vec<u8> as Type::Bool => "whether the access is atomic";
+        unaligned: Vec<u8> as Type::Bool => "whether the compiler could not prove that the access is aligned";
         addr: Vec<u64> as Type::Address, role(Role::ADDRESS) => "first byte";
-        size: Vec<u8>, missing(0u8), role(Role::SIZE), unit(Unit::BYTES) => "bytes accessed; none of annotations";
-        element_bytes: Vec<u32>, missing(0u32), unit(Unit::BYTES) => "bytes of an annotated element";
-        n_elements("elements"): Vec<u32>, missing(0u32) => "annotated elements";
+        size: Vec<u8>, missing(0u8), role(Role::SIZE), unit(Unit::BYTES) => "bytes accessed; empty for annotations";
+        element_bytes: Vec<u32>, missing(0u32), unit(Unit::BYTES) => "bytes per annotated element";
+        n_elements("elements"): Vec<u32>, missing(0u32) => "number of annotated elements";
         type_name: Maybe<Strings> => "name of the elements' type";
     }
 }

@@ -100,16 +100,16 @@ rows! {
         tid: Vec<u64>, role(Role::THREAD) => "Thread, with the workload in the top 16 bits.";
         kind("type"): Vec<u16> as Column::Enum(TYPES.clone()), role(Role::ACCESS_KIND) => "Type of the record.";
         marker: Vec<u16> as Column::Enum(MARKERS.clone()), missing(NO_MARKER)
-            => "Kind of a marker; none of other records.";
+            => "Kind of a marker; empty for other records.";
         size: Vec<u64>, missing(0u64), role(Role::SIZE), unit(Unit::BYTES) => "Bytes accessed or fetched.";
         addr: Maybe<Vec<u64>> as Column::Address, role(Role::ADDRESS) => "Address accessed or fetched.";
         pc: Vec<u64> as Column::Address, missing(0u64), role(Role::PC)
-            => "Instruction of a data access; its own address for an instruction.";
-        target: Vec<u64> as Column::Address, missing(0u64) => "Where an indirect branch went, if recorded.";
+            => "Address of the instruction that made the access; for an instruction, its own address.";
+        target: Vec<u64> as Column::Address, missing(0u64) => "Target of an indirect branch, if recorded.";
         value: Maybe<Vec<u64>>, hex() => "Value of a marker.";
-        code: Vec<u32> as Column::Code, missing(NO_CODE) => "The instruction, where its bytes are known.";
-        new_encoding: Vec<u8> as Column::Bool => "The trace gave the encoding right here.";
-        kernel: Vec<u8> as Column::Bool => "The record is in a kernel region.";
+        code: Vec<u32> as Column::Code, missing(NO_CODE) => "Encoding of the instruction, if known.";
+        new_encoding: Vec<u8> as Column::Bool => "Whether the encoding is given at this record.";
+        kernel: Vec<u8> as Column::Bool => "Whether the record is in a kernel region.";
         time: Vec<u64>, missing(0u64), role(Role::TIME), unit(Unit::MICROSECONDS)
             => "Latest clock reading of the thread: microseconds since 1601.";
     }

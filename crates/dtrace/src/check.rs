@@ -1,6 +1,6 @@
 //! `check`: every rule that a capture must follow, and where it does not.
 //!
-//! Readers report what is wrong with buffers; opening reports drops. Memory does not grow.
+//! Readers report faults in buffers; opening the capture reports drops. Memory does not grow.
 
 use crate::rules;
 use quipu_model::check::{self, FoundCheck};

@@ -29,7 +29,7 @@ const ENCODING: OptionSpec = OptionSpec::new(
     "encoding",
     Kind::Choice(&["plain", "dense"]),
     "plain",
-    "How a stream has records of DTrace: as they are, or as differences and runs, which the stream announces.",
+    "How to store records of DTrace in a stream: unchanged, or as differences and runs.",
 );
 
 /// The option for the CPU whose bare buffer is written.

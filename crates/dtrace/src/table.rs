@@ -14,29 +14,29 @@ use quipu_model::schema::{Role, Type};
 
 rows! {
     /// A row for each record, in the order in which the consumer takes them.
-    pub struct Records: "records" derived "what probes recorded, in the order in which the consumer takes it" {
+    pub struct Records: "records" derived "records of probes, in the order in which the consumer processes them" {
         record: Vec<u64>, role(Role::RECORD) => "position among the records, from 1";
-        cpu: Vec<u32> => "the CPU";
+        cpu: Vec<u32> => "CPU";
         time: Vec<u64>, missing(0u64) => "nanoseconds of the traced host's clock";
-        epid: Vec<u32> => "the number of the enabling; on Linux, of the statement";
-        probe: Vec<u32> => "the number of the probe";
-        provider: Strings => "who offers the probe";
-        module: Strings => "where it is";
-        function: Strings => "in which function";
-        name: Strings => "what it is called";
+        epid: Vec<u32> => "number of the enabled probe (EPID); on Linux, of the statement";
+        probe: Vec<u32> => "number of the probe";
+        provider: Strings => "provider of the probe";
+        module: Strings => "module of the probe";
+        function: Strings => "function of the probe";
+        name: Strings => "name of the probe";
         size: Vec<u32> => "bytes of the record";
-        offset: Vec<u64> as Type::Address => "where it stands in its buffer; on Linux, where its line or its frame stands in the file";
+        offset: Vec<u64> as Type::Address => "offset in the buffer; on Linux, of its line or frame in the file";
     }
 }
 
 rows! {
     /// A row for each probe.
     pub struct Probes: "probes" exact "the probes that are described" {
-        probe: Vec<u32> => "its number";
-        provider: Strings => "who offers it";
-        module: Strings => "where it is";
-        function: Strings => "in which function";
-        name: Strings => "what it is called";
+        probe: Vec<u32> => "number of the probe";
+        provider: Strings => "provider of the probe";
+        module: Strings => "module of the probe";
+        function: Strings => "function of the probe";
+        name: Strings => "name of the probe";
     }
 }
 

@@ -60,10 +60,10 @@ fn schema(of: &Schema) -> Schema {
         let named = if is_taken { format!("part.{name}").into() } else { (*name).into() };
         let (ty, doc) = match *name {
             "trace" => (Type::Text, "The trace."),
-            "interval" => (Type::U64, "The interval, counted from 1; none for the whole."),
-            "core" => (Type::U64, "The core; none for the whole."),
-            "thread" => (Type::U64, "The thread of the interval; none for the whole."),
-            _ => (Type::U64, "Which of several traces that thread belongs to."),
+            "interval" => (Type::U64, "Number of the interval, from 1; null for the whole trace."),
+            "core" => (Type::U64, "Number of the core; null for the whole trace."),
+            "thread" => (Type::U64, "Thread of the interval; null for the whole trace."),
+            _ => (Type::U64, "Number of the thread's trace, if several are read."),
         };
         Field { name: named, ..Field::new("", ty, doc).optional() }
     };

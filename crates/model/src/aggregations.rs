@@ -77,10 +77,10 @@ rows! {
     /// Rows of the table `aggregations`: one for each key.
     pub struct Aggregations: "aggregations" derived "keys and values of aggregations, merged over the whole run" {
         variable: Vec<u64> => "number of the variable";
-        name: Strings => "name of the variable, where the trace says it";
-        does("function"): Strings => "what the aggregation does";
-        key: Strings => "the members of the key, with commas";
-        value: Vec<i64> => "the number that is printed; of a histogram, the sum of its cells";
+        name: Strings => "name of the variable, if the trace has it";
+        does("function"): Strings => "aggregating function";
+        key: Strings => "members of the key, separated by commas";
+        value: Vec<i64> => "the value as printed; for a histogram, the sum of its cells";
     }
 }
 
@@ -90,19 +90,19 @@ result! {
     pub struct AggregationValues {
         pub variables: Vec<OneVariable> => "The variables, by number.";
     } beside {
-        top: usize => "How many keys of each are shown.";
-        findings: Vec<Finding> => "What is wrong with what they were merged from.";
+        top: usize => "Number of keys shown for each variable.";
+        findings: Vec<Finding> => "Findings about the data that the values were merged from.";
     }
 }
 
 result! {
-    /// A variable.
+    /// One aggregation variable.
     #[derive(Clone, Debug, PartialEq)]
     pub struct OneVariable {
-        pub variable: u64, key => "Its number.";
-        pub name: Option<String> => "Its name, where the trace says it.";
-        pub function: String => "What it does with values.";
-        pub keys: Vec<OneKey> => "Its keys, those with the largest values first.";
+        pub variable: u64, key => "Number of the variable.";
+        pub name: Option<String> => "Name of the variable, if the trace has it.";
+        pub function: String => "Aggregating function, such as `count` or `quantize`.";
+        pub keys: Vec<OneKey> => "Keys of the variable, by value, largest first.";
     }
 }
 
@@ -110,11 +110,11 @@ result! {
     /// A key of a variable.
     #[derive(Clone, Debug, PartialEq)]
     pub struct OneKey {
-        pub key: String => "Its members, with commas.";
-        pub value: i64 => "The number that is printed; of a histogram, the sum of its cells.";
-        pub cells: Vec<OneCell> => "The cells of a histogram that count something.";
+        pub key: String => "Members of the key, separated by commas.";
+        pub value: i64 => "The value as printed; for a histogram, the sum of its cells.";
+        pub cells: Vec<OneCell> => "Nonzero cells of a histogram.";
     } beside {
-        pub rows: Vec<(String, i64)> => "The rows of a histogram that may be drawn, with what each is called.";
+        pub rows: Vec<(String, i64)> => "Rows of the histogram that can be drawn: label and count.";
     }
 }
 
@@ -122,8 +122,8 @@ result! {
     /// A cell of a histogram.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct OneCell {
-        pub bound: i64 => "The value that it begins with.";
-        pub count: i64 => "What it counts.";
+        pub bound: i64 => "Smallest value of the cell.";
+        pub count: i64 => "Number of values in the cell.";
     }
 }
 

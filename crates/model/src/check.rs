@@ -204,15 +204,15 @@ impl CheckLog {
 }
 
 result! {
-    /// What was found, and how much was looked at.
+    /// Violations found, and the amount of data checked.
     #[derive(Debug)]
     pub struct CheckReport<C: Fields> {
-        pub looked_at: C, flat => "How much was looked at, and what else the format tells.";
-        pub rules: Vec<BrokenRule> => "The rules that are broken, by name.";
-        pub findings: Vec<Finding> => "The violations that were kept, in the order of the trace.";
+        pub looked_at: C, flat => "Amount of data checked, and facts specific to the format.";
+        pub rules: Vec<BrokenRule> => "Broken rules, by name.";
+        pub findings: Vec<Finding> => "Violations that are listed, in the order of the trace.";
     } beside {
-        pub is_flawed: bool => "True if a rule was broken that makes a trace wrong.";
-        pub document: Document => "The same for people.";
+        pub is_flawed: bool => "Whether a broken rule means that the trace is wrong.";
+        pub document: Document => "The report as a document.";
     }
 }
 
@@ -220,14 +220,14 @@ result! {
     /// A rule that is broken.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct BrokenRule {
-        pub rule: Text => "Its name.";
-        pub severity: Severity => "How bad it is.";
-        pub count: u64 => "How often it is broken.";
+        pub rule: Text => "Name of the rule.";
+        pub severity: Severity => "Severity of a violation.";
+        pub count: u64 => "Number of violations.";
     }
 }
 
 result! {
-    /// How much was looked at.
+    /// Amount of data checked.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct CheckedRecords {
         pub records: u64 => "Records read.";

@@ -81,17 +81,17 @@ result! {
     /// One violation of one rule, or the sum of several at the same rule.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Finding {
-        pub rule: Text => "Stable name of the rule, the crate first: `drmemtrace/unknown-type`.";
-        pub severity: Severity => "How bad it is.";
-        pub message: String => "What was expected and what was found.";
-        pub count: u64 => "How many violations this stands for (at least 1).";
-        pub place: Place => "Where it is; of the first one if several are summed.";
+        pub rule: Text => "Stable name of the rule, prefixed by the format: `drmemtrace/unknown-type`.";
+        pub severity: Severity => "Severity of the violation.";
+        pub message: String => "Expected and actual content, in words.";
+        pub count: u64 => "Number of violations that this finding stands for, at least 1.";
+        pub place: Place => "Place of the violation; if several are summed, of the first.";
     } beside {
-        pub loss: Option<Box<Loss>> => "What of the trace is lost by it, if anything.";
-        pub is_stated: bool => "The trace itself states the loss, and its bytes are whole: what is made of it is no less good.";
+        pub loss: Option<Box<Loss>> => "Data lost because of it, if any.";
+        pub is_stated: bool =>
+            "Whether the trace states the loss itself and its bytes are intact, so that output made from it is sound.";
         pub doubtful_from: Option<u64> =>
-            "For damage that lies somewhere before the place, where it shows: the record from which on records are \
-             doubtful.";
+            "For damage that lies somewhere before the place where it shows: the first record that is doubtful.";
     }
 }
 

@@ -165,10 +165,10 @@ rows! {
         at: Vec<u32> => "Record index inside the batch.";
         addr: Vec<u64> as Type::Address, role(Role::ADDRESS) => "First byte touched.";
         size: Vec<u32>, missing(0u32), role(Role::SIZE), unit(Unit::BYTES)
-            => "Bytes touched, where the trace knows. Flushes beyond 4 GiB saturate.";
-        kind: Vec<AccessKind>, role(Role::ACCESS_KIND) => "What the access does.";
+            => "Bytes touched, if the trace has the size. Flushes of more than 4 GiB saturate.";
+        kind: Vec<AccessKind>, role(Role::ACCESS_KIND) => "Kind of the access.";
         pc: Vec<u64> as Type::Address, role(Role::PC)
-            => "The instruction that made it; for a fetch, the instruction itself.";
+            => "Address of the instruction that made the access; for a fetch, of the instruction itself.";
     }
 }
 
@@ -273,13 +273,14 @@ rows! {
         at: Vec<u32> => "Record index inside the batch.";
         pc: Vec<u64> as Type::Address, role(Role::PC) => "Address of the instruction.";
         size: Vec<u16>, unit(Unit::BYTES) => "Length in bytes.";
-        flags: Vec<u8> as Type::Flags(instr_flags::names()) => "What is special about it: it is executed again without being fetched, it is of the kernel, the trace gave its bytes right here.";
-        class: Vec<InstrClass> => "What sort of control flow it is.";
+        flags: Vec<u8> as Type::Flags(instr_flags::names())
+            => "Flags: executed again without a fetch, executed in the kernel, encoding given at this record.";
+        class: Vec<InstrClass> => "Kind of control flow.";
         taken: Vec<Taken> => "Whether a branch was taken.";
         target: Vec<u64> as Type::Address, missing(0u64)
-            => "Where an indirect branch went.";
+            => "Target of an indirect branch.";
         code: Vec<u32> as Type::Code, missing(NO_CODE)
-            => "Its bytes, where the trace has them.";
+            => "Encoding, if the trace has it.";
     }
 }
 
@@ -301,8 +302,8 @@ rows! {
         function: Vec<u64>, role(Role::FUNCTION)
             => "The trace's id of the function.";
         edge: Vec<CallEdge> => "Entered or left.";
-        return_to: Vec<u64> as Type::Address, missing(0u64) => "Return address, where known.";
-        result: Maybe<Vec<u64>>, role(Role::RETURNED) => "The result, where known, of a function that is left.";
+        return_to: Vec<u64> as Type::Address, missing(0u64) => "Return address, if known.";
+        result: Maybe<Vec<u64>>, role(Role::RETURNED) => "Result of a function that is left, if known.";
         args: Lists, role(Role::ARGUMENT) => "The arguments.";
     }
 }
@@ -348,12 +349,14 @@ named_u8! {
 }
 
 rows! {
-    /// The life of threads and what runs them. The thread itself is [`Span::thread`](crate::Span::thread); each [`ThreadEvent`]
-    /// says what its value is.
-    pub struct Threads: "threads" derived "The life of threads and what runs them.", len what {
+    /// Events of threads and of the cores that run them. The thread itself is [`Span::thread`](crate::Span::thread); each
+    /// [`ThreadEvent`] says what its value is.
+    pub struct Threads: "threads" derived "Events of threads and of the cores that run them.", len what {
         at: Vec<u32> => "Record index inside the batch.";
-        what: Vec<ThreadEvent> => "What happens.";
-        value: Vec<u64> => "Its value: the process of a start, a reading of the clock, the number of a processor, a system call or a thread, an address.";
+        what: Vec<ThreadEvent> => "Kind of the event.";
+        value: Vec<u64>
+            => "Value of the event: the process of a start, a clock reading, the number of a processor, system call or \
+                thread, or an address.";
     }
 }
 
@@ -382,7 +385,7 @@ rows! {
     /// Named moments with a value. [`Trace::mark_name`](crate::Trace::mark_name) has the names.
     pub struct Marks: "marks" derived "Named moments with a value.", len kind {
         at: Vec<u32> => "Record index inside the batch.";
-        kind: Vec<u32> => "The number of what was marked.";
+        kind: Vec<u32> => "Number of the mark's name.";
         value: Vec<u64> => "The value.";
     }
 }
@@ -403,14 +406,14 @@ rows! {
     ///
     /// Regions belong to memory, not to the part of a trace that is read: regions of records before a window, and of threads
     /// that were not asked for, come in batches without records ([`Batch::leave_regions`](crate::Batch::leave_regions)).
-    pub struct Regions: "regions" derived "Regions of memory whose type is known from here on, or no more.", len what {
+    pub struct Regions: "regions" derived "Regions of memory whose type becomes known or unknown.", len what {
         at: Vec<u32> => "Record index inside the batch.";
-        what: Vec<RegionEvent> => "What happens.";
+        what: Vec<RegionEvent> => "Whether the region is added or removed.";
         addr: Vec<u64> as Type::Address, role(Role::ADDRESS) => "First byte of the region.";
         element_bytes: Vec<u64>, missing(0u64), unit(Unit::BYTES)
-            => "Bytes of an element, as the trace has it; none of a removal.";
-        n_elements: Vec<u64>, missing(0u64) => "Number of elements; none of a removal.";
+            => "Bytes of an element, as stated in the trace; empty for a removal.";
+        n_elements: Vec<u64>, missing(0u64) => "Number of elements; empty for a removal.";
         type_name: Strings as Type::Bytes
-            => "Name of the elements' type, as the trace has it; empty for a removal.";
+            => "Name of the elements' type, as stated in the trace; empty for a removal.";
     }
 }

@@ -135,10 +135,10 @@ impl<M: RowMaker> Pass for RowPass<M> {
 }
 
 result! {
-    /// What an analysis reports whose rows were handed on: nothing besides.
+    /// Report of an analysis whose rows went to a consumer: it has no other results.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct HandedOn {
-        pub stopped: bool => "Whether no one wanted the rows of the rest.";
+        pub stopped: bool => "Whether the consumer stopped before the last row.";
     }
 }
 

@@ -8,7 +8,7 @@ pub(crate) const OPTION: OptionSpec = OptionSpec::new(
     "bins",
     Kind::Text,
     "2",
-    "how much wider each bin of the histogram is than the one before; 1 gives each number its own",
+    "width of each histogram bin relative to the one before; 1 gives each number its own bin",
 )
 .value("FACTOR");
 

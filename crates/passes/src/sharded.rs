@@ -15,7 +15,7 @@ use quipu_model::{Batch, OptionSpec, Options, Pass, Report, Result, Shard, Shard
 
 /// The option that separates threads that share a shard.
 pub(crate) const BY_THREAD: OptionSpec =
-    PER_THREAD.doc("keep apart threads that share a file; files of one thread each are kept apart anyway");
+    PER_THREAD.doc("separate threads that share a file; threads with their own files are always separate");
 
 /// The options of an analysis, with the functions that create, feed and close its states.
 pub(crate) trait Sharded: Clone + Send + 'static {
@@ -47,9 +47,9 @@ result! {
     pub struct PerShard<T: Answer> {
         pub total: T, flat => "The whole trace.";
         pub shards: Vec<OfShard<T>>, perhaps =>
-            "Each shard, in the trace's order; empty if there is one only.";
+            "Shards, in the trace's order; empty if there is only one.";
     } beside {
-        pub filtered: Filtered => "What a filter has thinned out.";
+        pub filtered: Filtered => "Parts of the trace that a filter thinned out.";
     }
 }
 
@@ -60,8 +60,8 @@ result! {
         pub shard: u32, key => "The shard's number.";
         pub thread: Option<ThreadId>, flat, key => "The thread, if the shard is one.";
         pub core: Option<u64>, perhaps, key =>
-            "The core, if the shard is one: its number, or that of the shard if it is not known.";
-        pub result: T, flat => "Its result.";
+            "Number of the core, if the shard is one; the shard's number if the trace does not have it.";
+        pub result: T, flat => "Result for the shard.";
     }
 }
 

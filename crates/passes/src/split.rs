@@ -18,7 +18,7 @@ pub(crate) const PER_THREAD: OptionSpec = OptionSpec::flag(
 /// The same option for an analysis that always lists threads.
 pub(crate) const ALWAYS_PER_THREAD: OptionSpec = PER_THREAD
     .default("true")
-    .doc("each thread is always listed; accepted because other tools want to be asked");
+    .doc("no effect: threads are always listed; accepted for consistency with other tools");
 
 /// An analysis that can run on any part of a trace. A clone of an empty one is an empty one.
 pub(crate) trait Part: Clone + Send + 'static {
@@ -41,9 +41,9 @@ result! {
     pub struct PerThread<T: Answer> {
         pub total: T, flat => "The whole trace.";
         pub threads: Vec<OfThread<T>>, perhaps =>
-            "Each thread in order of first appearance; empty if not asked for.";
+            "Threads in order of first appearance; empty without `per-thread`.";
     } beside {
-        pub filtered: Filtered => "What a filter has thinned out.";
+        pub filtered: Filtered => "Parts of the trace that a filter thinned out.";
     }
 }
 
@@ -52,7 +52,7 @@ result! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct OfThread<T: Fields> {
         pub thread: ThreadId, flat, key => "The thread.";
-        pub result: T, flat => "Its result.";
+        pub result: T, flat => "Result for the thread.";
     }
 }
 

@@ -83,7 +83,7 @@ const WORD: OptionSpec = OptionSpec::new(
     "word",
     Kind::PowerOfTwo,
     "4",
-    "A line without a size is an access to the aligned word of this many bytes, as Dinero has it.",
+    "A line without a size is an access to the aligned word of this many bytes, as in Dinero.",
 );
 
 /// The kind of fetches.

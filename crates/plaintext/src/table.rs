@@ -15,7 +15,7 @@ rows! {
         kind("type"): Vec<u8> as Type::Enum(LACKEY_KINDS.clone()), role(Role::ACCESS_KIND) => "kind of the record";
         addr: Vec<u64> as Type::Address, role(Role::ADDRESS) => "first byte";
         size: Vec<u32>, role(Role::SIZE), unit(Unit::BYTES) => "bytes of the instruction or the access";
-        pc: Vec<u64> as Type::Address, role(Role::PC) => "the instruction, or the one that makes the access";
+        pc: Vec<u64> as Type::Address, role(Role::PC) => "address of the instruction, or of the one that makes the access";
     }
 }
 
@@ -26,7 +26,7 @@ rows! {
         line: Vec<u64> => "line of the file, from 1";
         kind("type"): Vec<u8> as Type::Enum(DIN_KINDS.clone()), role(Role::ACCESS_KIND) => "kind of the record";
         addr: Vec<u64> as Type::Address, role(Role::ADDRESS) => "first byte";
-        size: Vec<u32>, missing(0u32), role(Role::SIZE), unit(Unit::BYTES) => "bytes, where something says";
+        size: Vec<u32>, missing(0u32), role(Role::SIZE), unit(Unit::BYTES) => "bytes accessed, if known";
     }
 }
 

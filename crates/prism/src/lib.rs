@@ -88,7 +88,7 @@ pub(crate) const ENCODING: OptionSpec = OptionSpec::new(
     "encoding",
     Kind::Choice(&["auto", "fixed", "variable"]),
     "auto",
-    "How events are encoded, which nothing in plain bytes says: dumps of buffers, or events of 1 to 258 bytes.",
+    "Encoding of events, which plain bytes do not state: dumps of buffers, or events of 1 to 258 bytes.",
 )
 .value("auto|fixed|variable");
 

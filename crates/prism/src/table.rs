@@ -128,18 +128,18 @@ rows! {
     pub struct Events: "events" derived "events in the order of the stream" {
         record: Vec<u64>, role(Role::RECORD) => "position in the stream, from 1";
         thread("tid"): Vec<u64>, role(Role::THREAD) => "thread; 0 before the first swap";
-        kind("type"): Vec<u16> as Type::Enum(TYPE_NAMES.clone()) => "what the event is";
+        kind("type"): Vec<u16> as Type::Enum(TYPE_NAMES.clone()) => "kind of the event";
         addr: Maybe<Vec<u64>> as Type::Address, role(Role::ADDRESS)
             => "first byte of an access, address or id of a context, target of control flow";
         size: Maybe<Vec<u16>>, role(Role::SIZE), unit(Unit::BYTES) => "bytes accessed, or bytes of a result";
-        operation: Maybe<Vec<u8>> as Type::Enum(OPERATIONS.clone()) => "what is computed";
+        operation: Maybe<Vec<u8>> as Type::Enum(OPERATIONS.clone()) => "operation of a computation";
         arguments: Maybe<Vec<u8>> => "arguments of a computation";
-        id: Maybe<Vec<u8>> => "number of the data that an access moves";
+        id: Maybe<Vec<u8>> => "number of the data that an access transfers";
         ids: Lists => "numbers of the arguments of a computation";
         value: Maybe<Vec<u64>>, hex() => "thread, handle or object of a synchronization; fields of a configuration";
         second: Maybe<Vec<u64>>, hex() => "mutex of a wait";
-        taken: Maybe<Vec<u8>> as Type::Bool => "the branch was taken";
-        indirect: Maybe<Vec<u8>> as Type::Bool => "the target is computed";
+        taken: Maybe<Vec<u8>> as Type::Bool => "whether the branch was taken";
+        indirect: Maybe<Vec<u8>> as Type::Bool => "whether the target is computed";
         name: Maybe<Strings> => "function, net or operator";
     }
 }

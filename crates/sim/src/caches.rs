@@ -1,21 +1,20 @@
-//! `caches`: how a machine's caches serve the trace.
+//! `caches`: hits and misses of a machine's caches for the trace.
 //!
-//! All accesses run through a hierarchy of caches in the order of time: instruction fetches through the instruction cache of
-//! the core, data through its data cache, and what these miss through the caches below them. Unless told otherwise there
-//! are four cores with 32 KiB of eight ways for instructions and as much for data, whose misses fetch the next line as well,
-//! over one shared cache of 8 MiB and sixteen ways; lines have 64 bytes and the least recently used one is evicted.
-//! (SPEC: drmemtrace.md#simulators.)
+//! All accesses run through a hierarchy of caches in the order of time: instruction fetches through the core's instruction
+//! cache, data through its data cache, and misses of these through the caches below. By default there are four cores, each
+//! with an 8-way instruction cache and an 8-way data cache of 32 KiB (data misses prefetch the next line), and one shared
+//! 16-way cache of 8 MiB; lines have 64 bytes and the least recently used one is evicted. (SPEC: drmemtrace.md#simulators.)
 //!
-//! A thread runs on the core with the fewest live threads when it first does something, and stays there until it ends; in a
-//! trace of cores, each shard is a core. An access that straddles a border counts on each line. Prefetches are counted apart.
-//! `quipu sim cache` is the same analysis with flags of its own, and takes configuration files.
+//! A thread is placed on the core with the fewest live threads at its first record, and stays there until it ends; in a
+//! trace of cores, each shard is a core. An access that straddles lines counts on each line. Prefetches are counted
+//! separately. `quipu sim cache` is the same analysis with its own flags, and takes configuration files.
 //!
-//! Where misses come from is listed by instruction, by function (the code from an address that is called on, wherever the
-//! trace has classes of instructions) and by line; with `top` 0 this is left out, which is faster.
+//! Sources of misses are listed by instruction, by function (the code from a called address on, if the trace has instruction
+//! classes) and by line; `top=0` omits these lists, which is faster.
 //!
-//! With `binary` or `types`, misses are told by field as well, as `types` has it.
+//! With `binary` or `types`, misses are also reported by field, as by the tool `types`.
 //!
-//! Memory grows with the distinct lines that miss and the distinct instructions that miss.
+//! Memory grows with the number of distinct lines and instructions that miss.
 //!
 //! * **Needs** `accesses`; `instrs` with `reset-at` numbers; `threads.cpu` with `cpu-scheduling`.
 //!   Uses `accesses.fetch`, without which instruction caches see prefetches only, and `accesses.pc`; `regions` if there are
@@ -42,7 +41,7 @@ pub struct Caches;
 /// Static description of the tool.
 pub static INFO: ToolInfo = ToolInfo {
     name: "caches",
-    summary: "how a machine's caches serve the trace",
+    summary: "hits and misses of a machine's caches for the trace",
     needs: Needs {
         format: None,
         required: Columns::ACCESSES,

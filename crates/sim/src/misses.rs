@@ -1,15 +1,15 @@
-//! `misses`: which loads miss the last cache at a steady distance, so that a prefetch would help.
+//! `misses`: loads that miss the last-level cache with a steady stride, so that a prefetch would help.
 //!
-//! The machine of `caches` runs, and each read that no cache has is noted with the line that it wanted. A load that misses
-//! often enough, and mostly at one distance from its miss before, is listed with that distance: a prefetch so far ahead, without
-//! keeping the line in the nearer caches, would have brought it in time. *Often enough* is a share of all such misses, at most
-//! a fixed count. (SPEC: drmemtrace.md#miss_analyzer.)
+//! The machine of `caches` runs, and each read that misses all caches is recorded with its line. A load that misses often
+//! enough, and mostly with the same stride from its previous miss, is listed with that stride: a prefetch of that distance,
+//! without keeping the line in the nearer caches, would have brought the line in time. *Often enough* is a share of all such
+//! misses, at most a fixed count. (SPEC: drmemtrace.md#miss_analyzer.)
 //!
-//! In SQL, the table function `misses(t, cache => 'L1D')` has each miss of a cache that is named, whatever wanted the line.
+//! In SQL, the table function `misses(t, cache => 'L1D')` gives each miss of the named cache, by any kind of access.
 //!
-//! Memory grows with the distinct loads that miss and the distinct distances of each.
+//! Memory grows with the number of distinct loads that miss and the distinct strides of each.
 //!
-//! * **Needs** `accesses`, `accesses.pc`; uses `accesses.fetch`, without which instructions take no room in the last cache.
+//! * **Needs** `accesses`, `accesses.pc`; uses `accesses.fetch`, without which instructions occupy no lines of the last cache.
 
 /// Options of the machine and of the part of the trace to simulate, between the options `$before` and `$after`.
 macro_rules! machine_options {
@@ -61,21 +61,27 @@ use rustc_hash::FxBuildHasher;
 #[derive(Debug)]
 pub struct MissTool;
 
-const COUNT: OptionSpec = option("count", Kind::Count, "50000", "this many misses are always enough", "");
+const COUNT: OptionSpec = option(
+    "count",
+    Kind::Count,
+    "50000",
+    "number of misses that always suffices for a load to be listed",
+    "",
+);
 const SHARE: OptionSpec =
-    option("share", Kind::Share, "0.005", "this share of all misses is enough, 0.0 to 1.0", "");
+    option("share", Kind::Share, "0.005", "share of all misses that suffices, 0.0 to 1.0", "");
 const CONFIDENCE: OptionSpec = option(
     "confidence",
     Kind::Share,
     "0.75",
-    "share of a load's misses that have one distance, 0.0 to 1.0",
+    "minimum share of a load's misses with the same stride, 0.0 to 1.0",
     "",
 );
 
 /// Static description of the tool.
 pub static INFO: ToolInfo = ToolInfo {
     name: "misses",
-    summary: "which loads miss the last cache at a steady distance",
+    summary: "loads that miss the last-level cache with a steady stride",
     needs: Needs {
         format: None,
         required: Columns::ACCESSES.or(Columns::ACCESS_PC),
@@ -136,12 +142,12 @@ pub struct Limits {
 }
 
 result! {
-    /// The loads that miss the last cache at a steady distance.
+    /// Loads that miss the last-level cache with a steady stride.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Misses {
-        pub read_misses: u64 => "Reads that no cache had.";
-        pub threshold: u64 => "How many of them make a load worth listing.";
-        pub hints: Vec<Hint> => "The loads, by ascending address.";
+        pub read_misses: u64 => "Reads that missed all caches.";
+        pub threshold: u64 => "Minimum number of such misses for a load to be listed.";
+        pub hints: Vec<Hint> => "Loads, by ascending address.";
     }
 }
 
@@ -149,10 +155,10 @@ result! {
     /// One load.
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub struct Hint {
-        pub pc: u64 as Hex => "The load.";
-        pub stride: i64 => "Bytes from one missed line to the next; negative downwards.";
-        pub misses: u64 => "How often it missed.";
-        pub steady: u64 => "How many of these came at that distance.";
+        pub pc: u64 as Hex => "Address of the load.";
+        pub stride: i64 => "Bytes from one missed line to the next; negative if addresses decrease.";
+        pub misses: u64 => "Misses of the load.";
+        pub steady: u64 => "Misses with that stride.";
     }
 }
 

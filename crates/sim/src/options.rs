@@ -47,11 +47,11 @@ pub(crate) const PREFETCHER: OptionSpec = option(
     "prefetcher",
     Kind::Choice(&["none", "nextline", "stride", "stream"]),
     "nextline",
-    "of first data caches: none, nextline, stride or stream",
+    "prefetcher of first data caches: none, nextline, stride or stream",
     CACHES,
 );
 pub(crate) const COHERENCE: OptionSpec =
-    OptionSpec::flag("coherence", "a write takes the line away from other cores' caches").group(CACHES);
+    OptionSpec::flag("coherence", "a write invalidates the line in other cores' caches").group(CACHES);
 /// File for the misses of the last cache; only for commands that write it.
 pub const MISS_FILE: OptionSpec = option(
     "miss-file",
@@ -73,7 +73,7 @@ pub(crate) const WARMUP_FRACTION: OptionSpec = option(
     "warmup-fraction",
     Kind::Share,
     "0",
-    "warm up until the last caches are filled so far, 0.0 to 1.0",
+    "warm up until this share of the last caches is filled, 0.0 to 1.0",
     PART,
 )
 .excludes(REFS);
@@ -83,7 +83,7 @@ pub(crate) const RESET_AT: OptionSpec = option(
     "reset-at",
     Kind::Text,
     "none",
-    "begin the statistics anew, lines stay: after this many instructions, or at each mark of a name; several with commas",
+    "reset the statistics, but keep lines: after this many instructions, or at each mark of a name; several separated by commas",
     PART,
 )
 .value("POINTS");
@@ -92,7 +92,7 @@ pub(crate) const CPU_SCHEDULING: OptionSpec =
 pub(crate) const CAUSES: OptionSpec =
     OptionSpec::flag("causes", "classify misses as compulsory, capacity or conflict");
 pub(crate) const TOP: OptionSpec =
-    option("top", Kind::Count, "10", "how many instructions to list that miss most", "");
+    option("top", Kind::Count, "10", "number of instructions with the most misses to list", "");
 
 /// The program whose debug information describes types and variables.
 pub const BINARY: OptionSpec = option(
@@ -114,7 +114,7 @@ pub(crate) const CONFIG: OptionSpec = option(
     "config",
     Kind::Path,
     "none",
-    "a configuration file of drmemtrace's simulator; it says all of the caches",
+    "a configuration file of drmemtrace's simulator, which describes all caches",
     "",
 );
 /// Load address of the program.

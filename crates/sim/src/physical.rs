@@ -18,14 +18,14 @@ const UNTRANSLATED: u64 = (1 << 28) - 1;
 const MAX_KINDS: u32 = 128;
 
 result! {
-    /// What became of virtual addresses.
+    /// Translation of virtual addresses.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Translation {
-        pub accesses: u64 => "Accesses, those that are left out or warm up among them.";
+        pub accesses: u64 => "Accesses, including skipped ones and those of the warm-up.";
         pub untranslated: u64 =>
-            "Those to pages without a known physical address, which keep the lower 28 bits of their virtual addresses.";
+            "Accesses to pages with unknown physical address; the lower 28 bits of the virtual address are used instead.";
     } beside {
-        pub is_told: bool => "Whether the trace, or a file, told any page.";
+        pub is_told: bool => "Whether the trace or a file gave any translation.";
     }
 }
 

@@ -17,15 +17,15 @@ use rustc_hash::FxBuildHasher;
 const MAX_KINDS: u32 = 128;
 
 result! {
-    /// What a trace has of fetches, instructions and data.
+    /// Completeness of fetches, instructions and data in a trace.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Recording {
-        pub fetches: Recorded => "Fetches, as accesses: `all`, `filtered` or `nothing`.";
-        pub data: Recorded => "Accesses to data, likewise.";
+        pub fetches: Recorded => "Instruction fetches: `all`, `filtered` or `nothing`.";
+        pub data: Recorded => "Data accesses: `all`, `filtered` or `nothing`.";
     } beside {
-        pub instrs: Recorded => "Instructions, as what is counted.";
+        pub instrs: Recorded => "Instructions that are counted.";
         pub count_kind: Option<u32> =>
-            "The kind of marks that tell how many instructions a thread has executed, where records do not.";
+            "Kind of the marks that give the number of executed instructions of a thread, if records do not.";
     }
 }
 

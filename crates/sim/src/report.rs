@@ -18,58 +18,57 @@ use quipu_model::result::{Cells, Fields, Hex, Kind, Value};
 use serde::{Serialize, Serializer};
 
 result! {
-    /// How caches or TLBs served a trace.
+    /// Hits and misses of caches or TLBs for a trace.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Simulated {
         pub line_size: u64 => "Bytes in a line, or in a page for TLBs.";
-        pub recorded: Recording => "What the trace has of fetches and data.";
+        pub recorded: Recording => "Completeness of fetches and data in the trace.";
         pub instructions: Option<u64> =>
             "Instructions simulated with statistics; `null` if the trace has none.";
         pub executed: Option<u64> =>
-            "Instructions that were executed meanwhile: as many, unless the trace is filtered; then what its \
-             marks count, or `null`.";
+            "Instructions executed in the simulated part: the same number, unless the trace is filtered; then the number \
+             that its marks give, or `null`.";
         pub accesses: u64 =>
-            "Accesses simulated with statistics, fetches, prefetches and flushes among them.";
+            "Accesses simulated with statistics, including fetches, prefetches and flushes.";
         pub incomplete: Vec<String> =>
-            "Why the result is incomplete, in sentences: a warm-up that did not end, pages without a physical \
+            "Reasons why the result is incomplete, in sentences: a warm-up that did not end, pages without a physical \
              address. Empty if it is complete.";
         pub rollovers: u64, perhaps =>
-            "How often TLBs were emptied because more processes came than page numbers leave room for; left \
-             out if never.";
-        pub cores: Vec<CoreCounts> => "The cores.";
-        pub caches: Vec<CacheCounts> => "The caches, as the machine lists them.";
+            "Number of times that TLBs were emptied because the process numbers ran out; left out if 0.";
+        pub cores: Vec<CoreCounts> => "Cores.";
+        pub caches: Vec<CacheCounts> => "Caches, in the order of the machine.";
         pub levels: Vec<LevelCounts> =>
-            "The same, those of one level and type taken together, from the cores to memory, without those \
-             that nothing can come to.";
-        pub threads: Vec<ThreadCounts> => "The threads, in order of appearance.";
-        pub missing: Vec<MissingPc> => "The instructions that miss most, those that reach memory first.";
-        pub more_missing: u64 => "How many further instructions miss.";
+            "Sums over all caches of one level and type, from the cores to memory; caches that no access can reach are \
+             left out.";
+        pub threads: Vec<ThreadCounts> => "Threads, in order of appearance.";
+        pub missing: Vec<MissingPc> => "Instructions with the most misses, by misses of all caches first.";
+        pub more_missing: u64 => "Number of further instructions with misses.";
         pub missing_functions: Vec<MissingAt> =>
-            "The functions that miss most, by the address that is called.";
-        pub more_missing_functions: u64 => "How many further functions miss.";
+            "Functions with the most misses, by the address called.";
+        pub more_missing_functions: u64 => "Number of further functions with misses.";
         pub outside_functions: u64 => "Misses, in first and last caches, of instructions in no function.";
-        pub missing_lines: Vec<MissingAt> => "The lines, or pages, that are missed most.";
-        pub more_missing_lines: u64 => "How many further ones are missed.";
+        pub missing_lines: Vec<MissingAt> => "Lines, or pages, with the most misses.";
+        pub more_missing_lines: u64 => "Number of further lines or pages with misses.";
         pub missing_fields: Option<Vec<MissingField>>, perhaps =>
-            "With types, the fields that miss most; left out without.";
+            "Fields with the most misses; left out without types.";
         pub more_missing_fields: Option<u64>, perhaps =>
-            "How many further fields miss; left out without types.";
-        pub coherence: Option<Coherence> => "What coherence cost; `null` without coherence.";
+            "Number of further fields with misses; left out without types.";
+        pub coherence: Option<Coherence> => "Counts of coherence; `null` without coherence.";
         pub translation: Option<Translation> =>
-            "What became of virtual addresses; `null` if they were used as they are.";
+            "Translation of virtual addresses; `null` if they were used untranslated.";
         pub stages: Vec<StageCounts> =>
-            "With reset points, what lies between them, the last stage (which all other counts are about) at \
-             the end; else empty.";
+            "With reset points, the stages between them; the last one, which all other counts describe, comes last. \
+             Otherwise empty.";
     } beside {
-        pub is_tlb: bool => "True for TLBs.";
-        pub is_part: bool => "True if a part of the records is left out, or only warms up.";
-        pub placing: Placing => "How threads came to cores.";
-        pub data_levels: Vec<String> => "The levels that their misses are counted at.";
+        pub is_tlb: bool => "Whether these are TLBs.";
+        pub is_part: bool => "Whether some records were skipped or used for warm-up only.";
+        pub placing: Placing => "Placement of threads on cores.";
+        pub data_levels: Vec<String> => "Levels at which misses of fields are counted.";
     }
 }
 
 result! {
-    /// What lies between two points at which statistics begin anew.
+    /// Counts between two points at which statistics are reset.
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct StageCounts {
         pub instructions: u64 => "Instructions.";
@@ -82,10 +81,10 @@ result! {
     /// One core.
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct CoreCounts {
-        pub threads: u64 => "Threads that were ever placed here.";
-        pub processors: Vec<u64> => "Processors of the trace that are played here.";
-        pub instruction_cache: usize => "Its first instruction cache, as a position in `caches`.";
-        pub data_cache: usize => "Its first data cache, as a position in `caches`.";
+        pub threads: u64 => "Threads that were placed on this core.";
+        pub processors: Vec<u64> => "Processors of the trace that are simulated by this core.";
+        pub instruction_cache: usize => "Position of its first instruction cache in `caches`.";
+        pub data_cache: usize => "Position of its first data cache in `caches`.";
     }
 }
 
@@ -93,34 +92,34 @@ result! {
     /// One cache.
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct CacheCounts {
-        pub name: String => "Its name.";
-        pub size: u64 => "Size in bytes; for TLBs, bytes that its entries reach.";
-        pub entries: u64, only_in_tables => "Lines that it can hold, or pages that a TLB can.";
-        pub line_size: u64, only_in_tables => "Bytes in one.";
-        pub assoc: u64 => "Lines in a set.";
-        pub policy: &'static str => "Which line is evicted.";
-        pub coherent: bool => "True if it takes part in coherence.";
-        pub inclusive: bool => "True if it holds every line of its children.";
-        pub exclusive: bool => "True if it holds no line of its children.";
-        pub parent: Option<String> => "The cache that it asks; `null` for memory.";
-        pub hits: u64 => "Accesses found.";
-        pub misses: u64 => "Accesses not found.";
-        pub miss_rate: Option<f64>, only_in_tables => "Misses as a share of both; none if nothing came.";
-        pub compulsory_misses: u64 => "Misses, also of prefetches, of lines that never missed here before.";
-        pub parent_invalidations: u64 => "Lines taken away because an inclusive parent lost them.";
-        pub write_invalidations: u64 => "Lines taken away by another core's write.";
-        pub exclusive_invalidations: u64 => "Lines taken away because they went down to a child.";
-        pub flushes: u64 => "Flushes that came by.";
-        pub prefetch_hits: u64 => "Prefetches found.";
-        pub prefetch_misses: u64 => "Prefetches not found.";
-        pub child_hits: u64 => "Accesses found nearer to a core.";
+        pub name: String => "Name of the cache.";
+        pub size: u64 => "Size in bytes; for TLBs, bytes covered by all entries.";
+        pub entries: u64, only_in_tables => "Capacity in lines; for TLBs, in pages.";
+        pub line_size: u64, only_in_tables => "Bytes in a line or page.";
+        pub assoc: u64 => "Associativity: lines in a set.";
+        pub policy: &'static str => "Replacement policy.";
+        pub coherent: bool => "Whether the cache takes part in coherence.";
+        pub inclusive: bool => "Whether it holds every line of its children.";
+        pub exclusive: bool => "Whether it holds no line of its children.";
+        pub parent: Option<String> => "Cache of the next level; `null` for memory.";
+        pub hits: u64 => "Accesses that hit.";
+        pub misses: u64 => "Accesses that missed.";
+        pub miss_rate: Option<f64>, only_in_tables => "Share of accesses that missed; null without accesses.";
+        pub compulsory_misses: u64 => "Misses, including those of prefetches, of lines that never missed here before.";
+        pub parent_invalidations: u64 => "Lines invalidated because an inclusive parent lost them.";
+        pub write_invalidations: u64 => "Lines invalidated by another core's write.";
+        pub exclusive_invalidations: u64 => "Lines removed because they moved to a child of an exclusive cache.";
+        pub flushes: u64 => "Flushes that reached the cache.";
+        pub prefetch_hits: u64 => "Prefetches that hit.";
+        pub prefetch_misses: u64 => "Prefetches that missed.";
+        pub child_hits: u64 => "Hits in caches nearer to the cores.";
         pub bytes_in: u64 =>
-            "Bytes that came from the next level: misses and prefetches not found, in whole lines.";
+            "Bytes read from the next level: misses of accesses and prefetches, in whole lines.";
         pub causes: Option<[u64; 3]> as Causes =>
             "Misses of accesses by cause: compulsory, capacity, conflict; `null` unless asked for with `causes`.";
         pub warmup: Option<WarmupCounts> =>
-            "Hits and misses before the statistics; `null` without warm-up. If it did not end, those up to \
-             the end, and all other counts are 0.";
+            "Hits and misses of the warm-up; `null` without one. If it did not end, it covers the whole trace, and all \
+             other counts are 0.";
     }
 }
 
@@ -129,12 +128,12 @@ result! {
 pub(crate) struct Causes<'a, T>(&'a T);
 
 result! {
-    /// The items of that list.
+    /// Items of the list of causes.
     #[derive(Debug)]
     struct CauseColumns {
         compulsory: u64 => "Misses of lines that were never referenced before.";
-        capacity: u64 => "Misses that a fully associative cache of the same size would have, too.";
-        conflict: u64 => "Misses that it would not have.";
+        capacity: u64 => "Misses that a fully associative cache of the same size would also have.";
+        conflict: u64 => "Misses that a fully associative cache of the same size would not have.";
     }
 }
 
@@ -159,11 +158,11 @@ impl Value for Causes<'_, Option<[u64; 3]>> {
 }
 
 result! {
-    /// What a cache counted before the statistics.
+    /// Hits and misses of a cache during the warm-up or a stage.
     #[derive(Clone, Copy, Debug, Default, PartialEq)]
     pub struct WarmupCounts {
-        pub hits: u64 => "Accesses found.";
-        pub misses: u64 => "Accesses not found.";
+        pub hits: u64 => "Accesses that hit.";
+        pub misses: u64 => "Accesses that missed.";
     }
 }
 
@@ -171,17 +170,17 @@ result! {
     /// The caches of one level and type.
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct LevelCounts {
-        pub name: String => "What their names have in common.";
-        pub caches: u64 => "How many they are.";
-        pub hits: u64 => "Accesses found.";
-        pub misses: u64 => "Accesses not found.";
-        pub miss_rate: Option<f64> => "Misses as a share of what came here; `null` if nothing came.";
+        pub name: String => "Common part of the caches' names.";
+        pub caches: u64 => "Number of caches.";
+        pub hits: u64 => "Accesses that hit.";
+        pub misses: u64 => "Accesses that missed.";
+        pub miss_rate: Option<f64> => "Share of accesses that missed; `null` without accesses.";
         pub mpki: Option<f64> =>
-            "Misses for a thousand instructions; `null` if it is not known how many were executed.";
-        pub bytes_in: u64 => "Bytes that came from the next level.";
-        pub prefetch_hits: u64 => "Prefetches found.";
-        pub prefetch_misses: u64 => "Prefetches not found.";
-        pub causes: Option<[u64; 3]> as Causes => "Misses by cause; `null` unless asked for.";
+            "Misses per 1,000 instructions; `null` if the number of executed instructions is unknown.";
+        pub bytes_in: u64 => "Bytes read from the next level.";
+        pub prefetch_hits: u64 => "Prefetches that hit.";
+        pub prefetch_misses: u64 => "Prefetches that missed.";
+        pub causes: Option<[u64; 3]> as Causes => "Misses by cause; `null` without `causes`.";
     }
 }
 
@@ -190,9 +189,9 @@ result! {
     #[derive(Clone, Copy, Debug, Default, PartialEq)]
     pub struct ThreadCounts {
         pub thread: ThreadId, flat => "The thread.";
-        pub hits: u64 => "Accesses found in the first caches.";
-        pub misses: u64 => "Accesses not found there.";
-        pub last_level_misses: u64 => "Accesses that no cache had.";
+        pub hits: u64 => "Accesses that hit a first cache.";
+        pub misses: u64 => "Accesses that missed the first cache.";
+        pub last_level_misses: u64 => "Accesses that missed all caches.";
     }
 }
 
@@ -200,9 +199,9 @@ result! {
     /// One instruction that misses.
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub struct MissingPc {
-        pub pc: u64 as Hex => "The instruction.";
-        pub first_level_misses: u64 => "Accesses not found in a first cache.";
-        pub last_level_misses: u64 => "Accesses that no cache had.";
+        pub pc: u64 as Hex => "Address of the instruction.";
+        pub first_level_misses: u64 => "Accesses that missed a first cache.";
+        pub last_level_misses: u64 => "Accesses that missed all caches.";
     }
 }
 
@@ -210,19 +209,19 @@ result! {
     /// A function or line.
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub struct MissingAt {
-        pub addr: u64 as Hex => "Its first address.";
-        pub first_level_misses: u64 => "Accesses not found in a first cache.";
-        pub last_level_misses: u64 => "Accesses that no cache had.";
+        pub addr: u64 as Hex => "First address of the function or line.";
+        pub first_level_misses: u64 => "Accesses that missed a first cache.";
+        pub last_level_misses: u64 => "Accesses that missed all caches.";
     }
 }
 
 result! {
-    /// What coherence cost.
+    /// Counts of coherence.
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub struct Coherence {
         pub writes: u64 => "Writes that reached the snoop filter.";
-        pub invalidations: u64 => "Copies that other caches lost to a write.";
-        pub writebacks: u64 => "Written lines that went to the next level.";
+        pub invalidations: u64 => "Copies in other caches invalidated by writes.";
+        pub writebacks: u64 => "Dirty lines written back to the next level.";
     }
 }
 

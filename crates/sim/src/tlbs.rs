@@ -1,14 +1,14 @@
-//! `tlbs`: how a machine's TLBs serve the trace.
+//! `tlbs`: hits and misses of a machine's TLBs for the trace.
 //!
-//! Each core has a first TLB for instructions and one for data, 32 entries that may be anywhere, and a second level of 1024
-//! entries with four ways below both; the least frequently used entry is evicted. Pages are those of a process. Fetches, reads
-//! and writes go through them; prefetches and flushes do not. An access that straddles a border counts on each page.
-//! (SPEC: drmemtrace.md#simulators.)
+//! Each core has a first-level TLB for instructions and one for data, both fully associative with 32 entries, and a 4-way
+//! second-level TLB of 1024 entries below both; the least frequently used entry is evicted. Pages of different processes are
+//! distinct. Fetches, reads and writes go through the TLBs; prefetches and flushes do not. An access that straddles pages
+//! counts on each page. (SPEC: drmemtrace.md#simulators.)
 //!
-//! Threads come to cores as in `caches`. `quipu sim tlb` is the same analysis with flags of its own.
+//! Threads are placed on cores as in `caches`. `quipu sim tlb` is the same analysis with its own flags.
 //!
 //! * **Needs** `accesses`; `instrs` with `reset-at` numbers; `threads.cpu` with `cpu-scheduling`.
-//!   Uses `accesses.fetch`, without which TLBs for instructions see nothing, and `accesses.pc`.
+//!   Uses `accesses.fetch`, without which instruction TLBs have no accesses, and `accesses.pc`.
 
 use crate::options::{
     CAUSES, CORES, CPU_SCHEDULING, POLICY, RESET_AT, SIM_REFS, SKIP_REFS, TOP, WARMUP_REFS, extent,
@@ -44,7 +44,7 @@ const TLB_POLICY: OptionSpec = POLICY.default("LFU").group(TLBS);
 /// Static description of the tool.
 pub static INFO: ToolInfo = ToolInfo {
     name: "tlbs",
-    summary: "how a machine's TLBs serve the trace",
+    summary: "hits and misses of a machine's TLBs for the trace",
     needs: Needs {
         format: None,
         required: Columns::ACCESSES,

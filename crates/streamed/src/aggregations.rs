@@ -1,7 +1,7 @@
 //! `aggregations`: values that programs aggregated while running, merged over streams, producers and time.
 //!
 //! * **Needs** a stream.
-//! * **Options** `top` (keys of each variable that are listed, those with the largest values; default 20; JSON has all).
+//! * **Options** `top` (keys listed for each variable, those with the largest values; default 20; JSON has all).
 
 use crate::bytes::unreadable;
 use crate::rules;

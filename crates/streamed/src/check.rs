@@ -1,7 +1,7 @@
 //! `check`: every rule that a stream must follow, and where it does not.
 //!
-//! Readers report what is wrong with frames and their records; this adds what only a look at all headers tells, where the trace
-//! was opened by its index. Memory does not grow.
+//! Readers report faults of frames and their records; for a trace that was opened by its index, this tool adds faults that
+//! only a read of all headers shows. Memory does not grow.
 
 use crate::rules;
 use crate::trace::StreamTrace;

@@ -1,6 +1,6 @@
 //! `diff`: compares the records of two streams.
 //!
-//! Streams are matched by number, and producers by the order in which they begin, since each run of a program has another
+//! Streams are matched by number, and producers by the order in which they begin, because each run of a program has a new
 //! producer id. Records are equal if their schemas and texts are equal, regardless of their times. There are three passes:
 //! the records of each trace are hashed to 8 bytes each; the hashes are aligned; then both streams are read again for the
 //! output.
@@ -25,7 +25,7 @@ use std::io::{self, Write};
 pub struct Diff;
 
 const CONTEXT: OptionSpec =
-    OptionSpec::new("context", Kind::Count, "3", "How many equal records to show around differences.")
+    OptionSpec::new("context", Kind::Count, "3", "Number of equal records to show around differences.")
         .short('U');
 
 static INFO: TransformInfo = TransformInfo {

@@ -12,116 +12,116 @@ quipu_model::rules! {
     "frames of streams" {
         LEADING "stream/leading-garbage" Warning
             "A stream begins with a frame."
-            "Reading begins with the first frame that is there, as where a running stream was joined." []
+            "Reading begins with the first frame found, as after joining a running stream." []
         LOST_SYNC "stream/lost-sync" Error
-            "A frame follows a frame."
-            "Reading continues with the next frame that has a right header." []
+            "Each frame is followed directly by another frame."
+            "Reading continues with the next valid frame header." []
         UNFINISHED "stream/unfinished-frame" Note
-            "A frame that was begun was written to its end."
-            "A program that is killed leaves the frame that it was about to write." []
+            "Every frame that was begun is finished."
+            "A program that was killed left the frame that it was writing." []
         REUSED "stream/buffer-reused" Error
-            "A buffer that is being filled stays as it is while it is read."
-            "A program that runs has turned it over since: its records stand in a frame after the end that was read. Read again." []
+            "A buffer that is being filled is not reused while it is read."
+            "The running program has written the buffer out since: its records are in a frame after the end of what was read. Read again." []
         TRUNCATED "stream/truncated-frame" Error
             "The last frame is complete."
-            "What precedes it is good." []
+            "Everything before it is valid." []
         TORN "stream/torn-frame" Error
             "A frame has its trailer."
-            "It was cut or written over; reading continues with the next frame." []
+            "The frame was cut off or overwritten; reading continues with the next frame." []
         VERSION "stream/unknown-version" Error
-            "Frames are of version 1."
-            "Others are passed over." []
+            "Frames have version 1."
+            "Frames of other versions are skipped." []
         TOO_LARGE "stream/frame-too-large" Error
-            "A frame keeps the limits of its lengths."
-            "Others are passed over." []
+            "The lengths of a frame are within their limits."
+            "Other frames are skipped." []
         PADDING "stream/padding-not-zero" Warning
             "The bytes after a payload are zeros."
-            "Nothing is read from them." []
+            "These bytes are ignored." []
         CRC "stream/payload-crc" Error
-            "The bytes of a payload are those that were written."
+            "The bytes of a payload match its checksum."
             "The records of the frame are lost, unless a copy of it comes later." []
         AUXILIARY "stream/auxiliary-frame" Warning
-            "The bytes of an index, of an end or of padding are those that were written."
-            "Nothing of the trace is in them: all of it is read." []
+            "The bytes of an index, end or padding frame match their checksum."
+            "These frames hold no records: the whole trace is read." []
         PAYLOAD "stream/payload-invalid" Error
-            "A payload is what its header says."
-            "What precedes the fault is read." []
+            "A payload matches its header."
+            "Everything before the fault is read." []
         KIND "stream/unknown-kind" Note
-            "Kinds of frames are known."
-            "Newer writers have others, which a reader may pass over." []
+            "The kind of every frame is known."
+            "Newer writers may write other kinds, which readers may skip." []
         ENCODING "stream/unknown-encoding" Error
-            "Encodings of payloads are known."
+            "The encoding of every payload is known."
             "The records of the frame are not read." []
         CODEC "stream/unknown-codec" Error
-            "Codecs of payloads are known."
+            "The codec of every payload is known."
             "The records of the frame are not read." []
         NEWER "stream/needs-newer-program" Error
-            "A frame that must be understood is understood."
-            "Reading stops there, since what follows may have another meaning. What precedes it is delivered, and every verb ends with exit code 2." []
+            "The kind, encoding and codec of every critical frame are known."
+            "Reading stops there, because later data may depend on it. Earlier data is delivered, and every verb ends with exit code 2." []
         FOREIGN "stream/foreign-body" Warning
-            "Bodies of other formats are read by those."
-            "Rows are read without them." []
+            "Bodies of other formats are read by the families of these formats."
+            "When rows of the stream are read, they are left out." []
     }
     "order of streams" {
         GAP "stream/sequence-gap" Error
-            "Frames of a stream are numbered without a gap."
-            "Frames are missing: they were lost on the way, or cut out." []
+            "Frames of a stream are numbered consecutively."
+            "Frames are missing: they were lost in transit, or cut out." []
         LATE "stream/late-frame" Note
             "Frames come in order."
-            "A frame that was missing, or a copy of a damaged one, came later and is used." []
+            "A missing frame, or a copy of a damaged one, came later and is used." []
         TWICE "stream/frame-twice" Note
-            "A frame of records stands once in a stream."
-            "Further copies are not read, unless the first is damaged. A file that is in its folder twice is read once." []
+            "Each frame of records occurs once in a stream."
+            "Further copies are not read, unless the first is damaged. If a folder has a file twice, it is read once." []
         ORDER "stream/order-of-producers" Note
-            "Clocks of several producers are related exactly."
-            "Where they are not, the order of their records is open within the uncertainty." []
+            "The relation between the clocks of several producers is known exactly."
+            "Otherwise, the order of their records is uncertain within the error of the clocks." []
         TIME "stream/time-order" Warning
-            "Times within a frame do not fall, unless it says so."
-            "Records are read all the same." []
+            "Times within a frame do not decrease, unless the frame is marked as unordered."
+            "The records are read anyway." []
         INDEX "stream/index-mismatch" Warning
-            "An index names the frames that are there."
+            "The entries of an index match the frames of the stream."
             "The frames themselves are read." []
         END_MISMATCH "stream/end-mismatch" Error
-            "There are as many frames and records as the end counts."
-            "Some were lost, though no number is missing." []
+            "The numbers of frames and records match the counts in the end frame."
+            "Some were lost, although frame numbers are consecutive." []
         NO_END "stream/no-end-frame" Warning
-            "A producer ends its stream."
-            "It was killed, still runs, or the file was cut between two frames." []
+            "A producer ends its stream with an end frame."
+            "The producer was killed or is still running, or the file was cut between two frames." []
         OTHER_RECORDER "stream/other-recorder" Warning
             "A recording has the tables that recorders of this version write."
-            "It was made by another runtime: what its tables lack is missing in analyses and conversions. Compile and record anew." []
+            "It was made by a different version of the runtime: data that its tables lack is missing in analyses and conversions. Compile and record again." []
         LOST "stream/lost" Error
-            "A producer writes all that happens."
-            "It says itself how much it had to drop; who copies a damaged stream says what that has lost." []
+            "A producer drops no records."
+            "The producer states how many records it had to drop; a copy of a damaged stream states the records lost by the damage." []
     }
     "what streams say of themselves" {
         RECORD "stream/record-invalid" Error
             "Records follow the types of their schema."
-            "Those that do not are left out." []
+            "Other records are left out." []
         UNDECODABLE "stream/records-undecodable" Error
             "All records can be decoded."
-            "Their schema is missing or cannot be, or their bytes break its types." []
+            "The schema of the records is missing or invalid, or their bytes do not match its types." []
         META_GAP "stream/metadata-gap" Error
-            "The metadata that a frame needs are in the stream."
+            "The stream contains the metadata that its frames need."
             "Records whose schema is missing are not decoded." []
         META_INVALID "stream/metadata-invalid" Warning
-            "Metadata records are what their kind says."
-            "Others are not used; records that need them are not decoded." []
+            "Metadata records are valid for their kind."
+            "Invalid ones are not used; records that need them are not decoded." []
         META_CONFLICT "stream/metadata-conflict" Error
-            "Metadata are not defined twice in different ways."
+            "No metadata item is defined twice in different ways."
             "The first definition is used." []
         META_CANONICAL "stream/metadata-not-canonical" Note
-            "Metadata are in the canonical form of CBOR."
-            "They are read all the same." []
+            "Metadata is canonical CBOR."
+            "It is read anyway." []
         OMITTED "stream/findings-omitted" Note
-            "Findings about metadata are few enough to be kept."
-            "Of very many some are counted only." []
+            "The list of findings about metadata is complete."
+            "There are too many findings: some are only counted." []
         ATTACHMENT_CUT "stream/attachment-incomplete" Error
             "Attachments are complete."
-            "Pieces are missing." []
+            "Pieces of the attachment are missing." []
         ATTACHMENT_CONFLICT "stream/attachment-conflict" Error
             "Pieces of an attachment agree."
-            "The first is used." []
+            "The first version is used." []
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) static ALL_RECORDS: LazyLock<Arc<Schema>> = LazyLock::new(|| {
         Field::new("stream", Type::U32, "stream of the producer"),
         Field::new("thread", Type::U64, "thread").role(Role::THREAD),
         Field::new("schema", Type::Text, "kind of the record"),
-        Field::new("text", Type::Text, "what the record says, by its format or field by field"),
+        Field::new("text", Type::Text, "the record as text, by its format or field by field"),
     ]);
     let doc = "records in the order of their streams";
     Arc::new(Schema::new("records", Fidelity::Derived, doc, fields.collect()))

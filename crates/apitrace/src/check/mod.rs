@@ -33,7 +33,7 @@ static INFO: ToolInfo = check::info(
     "apitrace",
     Columns::NONE,
     Columns::NONE,
-    &check::options("look only at how calls are stored, not at what they say"),
+    &check::options("check only how calls are stored, not their contents"),
 );
 
 impl Tool for Check {

@@ -48,19 +48,19 @@ const OLD_CALLS: OptionSpec =
 const NEW_CALLS: OptionSpec =
     OptionSpec::new("new-calls", Kind::Set, "", "Only these calls of the new trace.").repeated().group(WHAT);
 const IGNORE: OptionSpec =
-    OptionSpec::new("ignore", Kind::Text, "", "Not functions whose names have this in them.")
+    OptionSpec::new("ignore", Kind::Text, "", "Ignore functions whose names match this.")
         .value("REGEX")
         .group(WHAT);
 const NAMES: OptionSpec = OptionSpec::new(
     "names",
     Kind::Choice(&["renamed", "exact", "ignored"]),
     "renamed",
-    "How addresses and names of objects are compared.",
+    "How to compare addresses and names of objects.",
 )
 .value("renamed|exact|ignored")
 .group(WHAT);
 const CONTEXT: OptionSpec =
-    OptionSpec::new("context", Kind::Count, "3", "How many equal calls to show around differences.")
+    OptionSpec::new("context", Kind::Count, "3", "Number of equal calls to show around differences.")
         .short('U');
 
 static INFO: TransformInfo = TransformInfo {

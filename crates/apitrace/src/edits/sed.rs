@@ -50,7 +50,7 @@ const FUNCTION: OptionSpec = OptionSpec::new(
     "function",
     options::Kind::Text,
     "",
-    "Only in calls of functions whose names have this in them.",
+    "Only in calls of functions whose names match this.",
 )
 .value("REGEX")
 .group(WHERE);

@@ -68,19 +68,18 @@ result! {
     /// Facts about one of the streams in a file.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct StreamFacts {
-        pub offset: u64 => "Where it begins, in the inflated bytes of the file.";
-        pub end: u64 => "Where its last whole event ends.";
-        pub calls: u64 => "Calls that were read.";
-        pub incomplete: u64 => "Those that never returned, or whose return was lost.";
-        pub lost_calls: u64 => "Calls that are known to be lost, because the numbers of others tell.";
-        pub lost_signatures: u64 => "Signatures that were made up.";
+        pub offset: u64 => "Offset of its first byte in the inflated file.";
+        pub end: u64 => "Offset of the end of its last whole event.";
+        pub calls: u64 => "Calls read.";
+        pub incomplete: u64 => "Calls that never returned, or whose return was lost.";
+        pub lost_calls: u64 => "Lost calls, according to the numbers of other calls.";
+        pub lost_signatures: u64 => "Signatures that were made up in place of lost ones.";
         pub doubtful: u64 =>
-            "Calls that were entered right before damage and may have been made otherwise: nothing bears them \
-             out.";
+            "Calls entered right before damage whose content is not confirmed by other events.";
         pub suspect: u64 =>
-            "Calls that were read of chunks or frames in which damage was found. What is packed there stands \
-             for other bytes than were recorded, here or there, so that any of their values may be wrong.";
+            "Calls read from damaged chunks or frames. Some bytes inflate to other data than was recorded, so any of \
+             their values may be wrong.";
     } beside {
-        pub is_whole: bool => "True if nothing within it was lost: its bytes are whole up to `end`.";
+        pub is_whole: bool => "Whether the stream is intact up to `end`.";
     }
 }

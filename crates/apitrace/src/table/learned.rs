@@ -95,7 +95,7 @@ fn table(function: &[u8], args: Vec<ArgKey>) -> FunctionTable {
     let of_calls = &CallRows::table_schema().fields;
     let mut fields = of_calls[..=FRAME_COLUMN].to_vec();
     fields.extend(of_calls.iter().filter(|field| field.ty == Column::Bool).cloned());
-    let result = Field::new("result", Column::Value, "what the call returned").missing(NO_NODE);
+    let result = Field::new("result", Column::Value, "result of the call").missing(NO_NODE);
     for (i, (arg, n_before)) in args.iter().enumerate() {
         let mut name = match (arg.is_empty(), n_before) {
             (true, _) => format!("arg{i}"),
@@ -105,7 +105,7 @@ fn table(function: &[u8], args: Vec<ArgKey>) -> FunctionTable {
         while name == result.name || fields.iter().any(|field| field.name == name) {
             name.push('_');
         }
-        let field = Field::new(name, Column::Value, "an argument; none if it was not recorded");
+        let field = Field::new(name, Column::Value, "argument; empty if it was not recorded");
         fields.push(field.missing(NO_NODE).role(Role::ARGUMENT));
     }
     fields.push(result.role(Role::RETURNED));

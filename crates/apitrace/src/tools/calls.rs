@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub struct Calls;
 
-const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "30", "how many functions and frames to list");
+const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "30", "number of functions and frames to list");
 
 static INFO: ToolInfo = ToolInfo {
     name: "calls",
@@ -55,11 +55,11 @@ result! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Counts {
         pub calls: u64 => "Calls.";
-        pub draws: u64 => "Those that draw.";
-        pub incomplete: u64 => "Those that never returned.";
-        pub fake: u64 => "Those that the tracer made up.";
+        pub draws: u64 => "Calls that draw.";
+        pub incomplete: u64 => "Calls that never returned.";
+        pub fake: u64 => "Calls that the tracer made up.";
         pub blobs: u64 => "Pieces of raw memory.";
-        pub blob_bytes: u64 => "Bytes in them.";
+        pub blob_bytes: u64 => "Bytes of raw memory.";
     }
 }
 
@@ -108,7 +108,7 @@ result! {
         pub threads: Vec<OfThread> => "Threads, by number.";
         pub frames: Vec<OfFrame> => "Frames, by number; the last may not have ended.";
     } beside {
-        top: usize => "TODO";
+        top: usize => "Number of functions and frames to show.";
     }
 }
 
@@ -116,8 +116,8 @@ result! {
     /// Calls of a function.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct OfFunction {
-        pub function: String => "Its name.";
-        pub counts: Counts, flat => "Its counts.";
+        pub function: String => "Name of the function.";
+        pub counts: Counts, flat => "Counts for the function.";
     }
 }
 
@@ -125,8 +125,8 @@ result! {
     /// Calls of a thread.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct OfThread {
-        pub thread: ThreadId, flat => "Its number.";
-        pub counts: Counts, flat => "Its counts.";
+        pub thread: ThreadId, flat => "Number of the thread.";
+        pub counts: Counts, flat => "Counts for the thread.";
     }
 }
 
@@ -134,8 +134,8 @@ result! {
     /// Calls in a frame.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct OfFrame {
-        pub frame: u64 => "Its number, from 0.";
-        pub counts: Counts, flat => "Its counts.";
+        pub frame: u64 => "Number of the frame, from 0.";
+        pub counts: Counts, flat => "Counts for the frame.";
     }
 }
 

@@ -25,7 +25,7 @@ use std::cmp::Reverse;
 #[derive(Debug)]
 pub struct Frames;
 
-const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "20", "how many frames to list");
+const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "20", "number of frames to list");
 
 static INFO: ToolInfo = ToolInfo {
     name: "frames",
@@ -57,12 +57,12 @@ result! {
     /// Amounts of work in a frame.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct InFrame {
-        pub first_call: u64 => "Number of the call that was over first.";
-        pub last_call: u64 => "Number of the call that was over last; if the frame has ended, it ended it.";
+        pub first_call: u64 => "Number of the call that completed first.";
+        pub last_call: u64 => "Number of the call that completed last: the one that ended the frame, if it has ended.";
         pub calls: u64 => "Calls.";
-        pub draws: u64 => "Those that draw.";
+        pub draws: u64 => "Calls that draw.";
         pub blob_bytes: u64 => "Bytes of raw memory.";
-        pub stream_bytes: u64 => "Bytes of the plain stream, from the end of the frame before.";
+        pub stream_bytes: u64 => "Bytes of the inflated stream since the end of the frame before.";
     }
 }
 
@@ -70,11 +70,11 @@ result! {
     /// The frames of a trace.
     #[derive(Clone, Debug, PartialEq)]
     pub struct FrameCounts {
-        pub frames: Vec<OneFrame> => "The frames that have ended.";
-        pub unfinished: Option<InFrame> => "The calls after the last frame.";
-        pub calls_per_frame: Option<CallsPerFrame> => "How many calls a frame has; absent without frames.";
+        pub frames: Vec<OneFrame> => "Frames that have ended.";
+        pub unfinished: Option<InFrame> => "Calls after the last frame.";
+        pub calls_per_frame: Option<CallsPerFrame> => "Number of calls per frame; null without frames.";
     } beside {
-        top: usize => "How many frames are listed.";
+        top: usize => "Number of frames to show.";
     }
 }
 
@@ -82,8 +82,8 @@ result! {
     /// One frame.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct OneFrame {
-        pub frame: u64 => "Its number, from 0.";
-        pub calls: InFrame, flat => "What is done in it.";
+        pub frame: u64 => "Number of the frame, from 0.";
+        pub calls: InFrame, flat => "Work in the frame.";
     }
 }
 
@@ -91,10 +91,10 @@ result! {
     /// Number of calls in a frame, over all frames.
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub struct CallsPerFrame {
-        pub least: u64 => "Those of the smallest.";
-        pub median: u64 => "Half of the frames have fewer.";
-        pub mean: f64 => "All calls of frames, by frames.";
-        pub most: u64 => "Those of the largest.";
+        pub least: u64 => "Calls of the smallest frame.";
+        pub median: u64 => "Median number of calls.";
+        pub mean: f64 => "Mean number of calls.";
+        pub most: u64 => "Calls of the largest frame.";
     }
 }
 

@@ -30,15 +30,15 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub struct Graphics;
 
-const TOP: OptionSpec = OptionSpec::new("top", options::Kind::Count, "20", "how many rows to list");
+const TOP: OptionSpec = OptionSpec::new("top", options::Kind::Count, "20", "number of rows in each list");
 const PICTURES: OptionSpec =
-    OptionSpec::new("pictures", options::Kind::Count, "24", "how many pictures of textures to keep");
+    OptionSpec::new("pictures", options::Kind::Count, "24", "number of pictures of textures to keep");
 const SHADERS: OptionSpec =
-    OptionSpec::new("shaders", options::Kind::Count, "24", "how many shader sources to keep");
+    OptionSpec::new("shaders", options::Kind::Count, "24", "number of shader sources to keep");
 
 static INFO: ToolInfo = ToolInfo {
     name: "graphics",
-    summary: "what is drawn with what: draws, textures, buffers, shaders, errors",
+    summary: "draws, textures, buffers and shaders, and errors of graphics calls",
     needs: VALUES,
     order: Order::Shards,
     options: &[TOP, PICTURES, SHADERS],
@@ -73,16 +73,16 @@ result! {
     /// Contents of a trace of graphics calls.
     #[derive(Clone, Debug, Default)]
     pub struct Contents {
-        pub api: &'static str => "The API, as the name of the first function tells.";
-        pub draws: Vec<Draws> => "Calls that draw, those that are most often made first.";
-        pub textures: Uploads => "What goes to textures.";
-        pub buffers: Uploads => "What goes to buffers.";
+        pub api: &'static str => "Graphics API, according to the name of the first function.";
+        pub draws: Vec<Draws> => "Calls that draw, most frequent first.";
+        pub textures: Uploads => "Uploads to textures.";
+        pub buffers: Uploads => "Uploads to buffers.";
         pub shaders: Shaders => "Shaders.";
-        pub errors: Vec<Trouble> => "Results that say that something went wrong, by function.";
+        pub errors: Vec<Trouble> => "Results that report errors, by function.";
         pub incomplete: Unreturned => "Calls that never returned.";
     } beside {
-        top: usize => "TODO";
-        pictures: Vec<Picture> => "TODO";
+        top: usize => "Number of rows to show in each list.";
+        pictures: Vec<Picture> => "Pictures of textures.";
     }
 }
 
@@ -90,19 +90,19 @@ result! {
     /// Calls of one function that draw in one mode.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Draws {
-        pub function: String => "The function.";
-        pub mode: String => "The mode, such as `GL_TRIANGLES`; empty without one.";
-        pub calls: u64 => "How often.";
+        pub function: String => "Name of the function.";
+        pub mode: String => "Mode, such as `GL_TRIANGLES`; empty if there is none.";
+        pub calls: u64 => "Number of calls.";
     }
 }
 
 result! {
-    /// Uploads of one sort.
+    /// Uploads of one kind.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Uploads {
-        pub calls: u64 => "How many.";
+        pub calls: u64 => "Number of uploads.";
         pub bytes: u64 => "Bytes of raw memory.";
-        pub largest: Vec<Upload> => "The largest.";
+        pub largest: Vec<Upload> => "Largest uploads.";
     }
 }
 
@@ -111,11 +111,11 @@ result! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Upload {
         pub call: u64 => "Number of the call.";
-        pub function: String => "The function.";
-        pub target: String => "What it is uploaded to.";
-        pub size: String => "Size in pixels, or nothing.";
+        pub function: String => "Name of the function.";
+        pub target: String => "Target of the upload, such as `GL_TEXTURE_2D`.";
+        pub size: String => "Size in pixels; empty for buffers.";
         pub format: String => "Format and type of the pixels, or usage of the buffer.";
-        pub bytes: u64 => "Bytes.";
+        pub bytes: u64 => "Bytes uploaded.";
     }
 }
 
@@ -123,8 +123,8 @@ result! {
     /// Shaders.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Shaders {
-        pub sources: u64 => "Calls that give a source.";
-        pub listed: Vec<Source> => "The first distinct ones.";
+        pub sources: u64 => "Calls that set a source.";
+        pub listed: Vec<Source> => "First distinct sources.";
     }
 }
 
@@ -133,8 +133,8 @@ result! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Source {
         pub call: u64 => "Number of the call.";
-        pub shader: u64 => "The shader's name.";
-        pub text: String => "The source.";
+        pub shader: u64 => "Name (number) of the shader.";
+        pub text: String => "Text of the source.";
     }
 }
 
@@ -142,9 +142,9 @@ result! {
     /// A result that reports an error.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Trouble {
-        pub function: String => "The function.";
-        pub result: String => "What it returned.";
-        pub times: Times, flat => "When.";
+        pub function: String => "Name of the function.";
+        pub result: String => "Result that reports the error.";
+        pub times: Times, flat => "Occurrences.";
     }
 }
 
@@ -152,7 +152,7 @@ result! {
     /// Number and first occurrence of a result.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Times {
-        pub times: u64 => "How often.";
+        pub times: u64 => "Number of occurrences.";
         pub first_call: u64 => "Number of the first such call.";
     }
 }
@@ -161,8 +161,8 @@ result! {
     /// Calls that never returned.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Unreturned {
-        pub calls: u64 => "How many.";
-        pub listed: Vec<Open> => "The first.";
+        pub calls: u64 => "Number of calls.";
+        pub listed: Vec<Open> => "First such calls.";
     }
 }
 
@@ -170,9 +170,9 @@ result! {
     /// A call that never returned.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Open {
-        pub call: u64 => "Its number.";
-        pub function: String => "The function.";
-        pub thread: u64 => "The thread that made it.";
+        pub call: u64 => "Number of the call.";
+        pub function: String => "Name of the function.";
+        pub thread: u64 => "Thread that made the call.";
     }
 }
 

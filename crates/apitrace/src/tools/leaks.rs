@@ -27,11 +27,11 @@ use std::collections::{BTreeMap, HashMap};
 #[derive(Debug)]
 pub struct Leaks;
 
-const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "100", "how many objects to list");
+const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "100", "number of leaked objects to list");
 
 static INFO: ToolInfo = ToolInfo {
     name: "leaks",
-    summary: "objects that are made and never destroyed, by kind and context",
+    summary: "objects that are created and never destroyed, by kind and context",
     needs: VALUES,
     order: Order::Shards,
     options: &[TOP],
@@ -175,13 +175,12 @@ result! {
     /// One object that was never destroyed.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Leak {
-        pub kind: &'static str => "What it is.";
-        pub name: u64 => "Its name; of contexts and syncs the handle.";
-        pub context: u64 as Hex => "The context that it was made in; 0 if the trace does not say.";
-        pub made_by: u64 => "Number of the call that made it.";
+        pub kind: &'static str => "Kind of the object.";
+        pub name: u64 => "Name of the object; for contexts and syncs, the handle.";
+        pub context: u64 as Hex => "Context in which it was created; 0 if the trace does not say.";
+        pub made_by: u64 => "Number of the call that created it.";
         pub until: Option<u64> =>
-            "Number of the call that destroyed the last context that it belonged to; nothing for the end of \
-             the trace.";
+            "Number of the call that destroyed its last context; null if it lived until the end of the trace.";
     }
 }
 
@@ -189,12 +188,12 @@ result! {
     /// Numbers of objects of a kind.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Census {
-        pub made: u64 => "Made.";
-        pub destroyed: u64 => "Destroyed.";
-        pub most: u64 => "Most at a time.";
-        pub leaked: u64 => "Never destroyed.";
+        pub made: u64 => "Objects created.";
+        pub destroyed: u64 => "Objects destroyed.";
+        pub most: u64 => "Largest number of objects alive at the same time.";
+        pub leaked: u64 => "Objects never destroyed.";
     } beside {
-        alive: u64 => "TODO";
+        alive: u64 => "Objects that are alive at present.";
     }
 }
 
@@ -202,8 +201,8 @@ result! {
     /// Objects of a kind.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct OfKind {
-        pub kind: &'static str => "What they are.";
-        pub census: Census, flat => "How many.";
+        pub kind: &'static str => "Kind of the objects.";
+        pub census: Census, flat => "Numbers of objects.";
     }
 }
 
@@ -418,10 +417,10 @@ result! {
     /// Objects that were never destroyed.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Leaked {
-        pub kinds: Vec<OfKind> => "The kinds that occur, in the order of the manual.";
-        pub leaks: Vec<Leak> => "The objects, in the order of making.";
+        pub kinds: Vec<OfKind> => "Kinds that occur, in the order of the manual.";
+        pub leaks: Vec<Leak> => "Leaked objects, in the order of creation.";
     } beside {
-        top: usize => "TODO";
+        top: usize => "Number of objects to show.";
     }
 }
 

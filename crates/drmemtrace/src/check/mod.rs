@@ -1,13 +1,13 @@
 //! `check`: every rule that a trace must follow, and where it does not.
 //!
-//! All of a trace is read, whatever is found. A violation has a rule with a stable name and severity (docs/checks.md lists
-//! them), and a place: file, member, byte offset, record and instruction ordinal. The first few of each rule are kept one by
-//! one, the rest are counted.
+//! The whole trace is read, whatever is found. A violation has a rule with a stable name and severity (docs/checks.md lists
+//! them), and a place: file, member, byte offset, record and instruction ordinal. The first few violations of each rule are
+//! listed individually, the rest are counted.
 //!
-//! The pass walks raw entries. If the trace has encodings, each distinct instruction is decoded once, and what it may
-//! read, write and go to is compared with what follows it. Schedule files beside the trace are compared with it at the end.
-//! Memory grows with the number of distinct instructions (some 100 bytes each) and, beside schedule files, of processor
-//! markers (32 bytes each, up to four million).
+//! The pass walks raw entries. If the trace has encodings, each distinct instruction is decoded once, and its possible
+//! reads, writes and successors are compared with the entries that follow. Schedule files beside the trace are compared with
+//! it at the end. Memory grows with the number of distinct instructions (about 100 bytes each) and, if there are schedule
+//! files, of processor markers (32 bytes each, up to four million).
 
 mod calls;
 mod checker;

@@ -17,11 +17,11 @@ result! {
         pub errors: u64 => "Violations that are errors.";
         pub warnings: u64 => "Violations that are warnings.";
         pub notes: u64 => "Violations that are notes.";
-        pub rules: Vec<BrokenRule> => "The rules that are broken.";
-        pub findings: Vec<Violated> => "The violations that were kept, in the order of the trace.";
+        pub rules: Vec<BrokenRule> => "Broken rules.";
+        pub findings: Vec<Violated> => "Violations that are listed, in the order of the trace.";
     } beside {
-        pub violations: Vec<Violation> => "Those that were kept, in the order of the trace.";
-        pub counts: Vec<u64> => "How many there were of each rule, in the order of [`RULES`].";
+        pub violations: Vec<Violation> => "Violations that are listed, in the order of the trace.";
+        pub counts: Vec<u64> => "Number of violations of each rule, in the order of [`RULES`].";
     }
 }
 
@@ -29,23 +29,23 @@ result! {
     /// A rule that is broken.
     #[derive(Clone, Debug)]
     pub struct BrokenRule {
-        pub rule: &'static str => "Its name.";
-        pub severity: Severity => "How bad it is.";
-        pub count: u64 => "How often it is broken.";
-        pub summary: &'static str => "What must hold.";
+        pub rule: &'static str => "Name of the rule.";
+        pub severity: Severity => "Severity of a violation.";
+        pub count: u64 => "Number of violations.";
+        pub summary: &'static str => "The condition that must hold.";
     }
 }
 
 result! {
-    /// A violation that was kept.
+    /// A violation that is listed.
     #[derive(Clone, Debug)]
     pub struct Violated {
         pub rule: Text => "Name of the rule.";
-        pub severity: Severity => "How bad it is.";
-        pub message: String => "What was expected and what was found.";
-        pub count: u64 => "How many violations this stands for (at least 1).";
+        pub severity: Severity => "Severity of the violation.";
+        pub message: String => "Expected and actual content, in words.";
+        pub count: u64 => "Number of violations that this entry stands for, at least 1.";
         pub thread: u64 => "The thread.";
-        pub place: Place => "Where it is; of the first one if several are summed.";
+        pub place: Place => "Place of the violation; if several are summed, of the first.";
     }
 }
 

@@ -33,11 +33,13 @@ rows! {
         record: Vec<u64>, role(Role::RECORD) => "position in the file, from 1";
         offset: Vec<u64>, unit(Unit::BYTES) => "offset of the word in the inflated file";
         thread("tid"): Vec<u64>, role(Role::THREAD) => "thread";
-        kind("type"): Vec<u8> as Type::Enum(SORT_NAMES.clone()) => "sort of the word";
+        kind("type"): Vec<u8> as Type::Enum(SORT_NAMES.clone()) => "kind of the word";
         word: Vec<u64> as Type::Address => "the word itself";
-        value: Maybe<Vec<u64>> as Type::Address => "what it holds: an address, an id, a clock reading, a marker's value, the offset of a block in its module, the bytes of an access, file-type bits";
+        value: Maybe<Vec<u64>> as Type::Address
+            => "value of the word: an address, an id, a clock reading, a marker's value, the offset of a block in its \
+                module, the bytes of an access, or file-type bits";
         name: Maybe<Strings> => "name of the marker or of the access, or its number";
-        module: Maybe<Vec<u32>> => "position of the block's module in the list; none for generated code";
+        module: Maybe<Vec<u32>> => "position of the block's module in the list; empty for generated code";
         path: Maybe<Strings> => "path of the module";
         instrs: Maybe<Vec<u32>> => "instructions of the block";
         version: Maybe<Vec<u64>> => "version of the header";

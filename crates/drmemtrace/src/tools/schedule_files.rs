@@ -1,15 +1,15 @@
-//! `schedule-files`: the schedule files beside a trace, set against the trace.
+//! `schedule-files`: compares the schedule files beside a trace with the trace.
 //!
-//! A trace of threads may come with `serial_schedule.bin` and `cpu_schedule.bin.zip`, which say which thread ran on which
-//! processor from which instruction on. This tells of each file, and of each processor's member, how many *time slices* it
-//! has, whether it is *full* or *collapsed* (neighbours of one thread taken together), and where it says otherwise than the
-//! trace's own processor markers. Differences are those of the rules `serial-schedule-…` and `cpu-schedule-…` of
-//! `quipu check`, and are errors; so is a file that cannot be read. Where nothing is compared, it says why: *no file lies
-//! there*, it is *empty* (which means the same), it is *unreadable*, the trace has *files of cores* (whose schedule is a
-//! scheduler's), or not all of one trace is read.
+//! A trace of threads may come with `serial_schedule.bin` and `cpu_schedule.bin.zip`, which record which thread ran on which
+//! processor from which instruction on. For each file, and each processor's member, the tool reports the number of *time
+//! slices*, whether it is *full* or *collapsed* (adjacent slices of one thread joined), and where it differs from the trace's
+//! own processor markers. Differences are reported by the rules `serial-schedule-…` and `cpu-schedule-…` of `quipu check`, and
+//! are errors; so is an unreadable file. If nothing is compared, the tool gives the reason: there is no file, it is *empty*
+//! (which means the same), it is *unreadable*, the trace has *files of cores* (whose schedule comes from a scheduler), or only
+//! a part of one trace is read.
 //!
-//! `quipu analyze schedule` runs this as well where whole threads are read and such a file is there. Memory grows with the
-//! number of processor markers, 32 bytes each; with more than four million of them nothing is compared.
+//! `quipu analyze schedule` also runs this tool if whole threads are read and such a file exists. Memory grows with the
+//! number of processor markers, 32 bytes each; with more than four million of them, nothing is compared.
 //!
 //! * **Needs** the bytes of drmemtrace traces.
 
@@ -41,7 +41,7 @@ pub struct ScheduleFilesTool;
 
 static INFO: ToolInfo = ToolInfo {
     name: "schedule-files",
-    summary: "schedule files beside the trace, set against it",
+    summary: "compares the schedule files beside a trace with the trace",
     needs: Needs { format: Some("drmemtrace"), required: Columns::RAW, optional: Columns::NONE },
     order: Order::Shards,
     options: &[],
@@ -264,19 +264,19 @@ impl Pass for Recorded {
 }
 
 result! {
-    /// What the schedule files say, and whether the trace says the same.
+    /// Contents of the schedule files, and their differences from the trace.
     #[derive(Clone, Debug)]
     pub struct ScheduleFiles {
         pub missing: Option<Missing>, named("not_compared") =>
-            "Why nothing was compared: `none` if no file lies there, `empty`, `unreadable`, `cores`, \
+            "Reason why nothing was compared: `none` if there is no file, `empty`, `unreadable`, `cores`, \
              `some-threads`, `several-traces`.";
         pub unreadable: Vec<String> => "Files that cannot be read.";
-        pub members: Vec<ScheduleMember> => "The serial file, and each member of the other one.";
-        pub differing: u64 => "How many differences there are.";
-        pub differences: Vec<Difference> => "The first eight of them.";
+        pub members: Vec<ScheduleMember> => "The serial file, and each member of the other file.";
+        pub differing: u64 => "Number of differences.";
+        pub differences: Vec<Difference> => "First eight differences.";
         pub is_too_long: bool => "Whether the trace has too many processor markers to compare.";
     } beside {
-        pub findings: Vec<Finding> => "The differences as findings.";
+        pub findings: Vec<Finding> => "Differences as findings.";
     }
 }
 
@@ -285,10 +285,10 @@ result! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Difference {
         pub rule: Text => "Name of the rule.";
-        pub file: Option<String> => "The schedule file.";
-        pub member: Option<String> => "Its member.";
-        pub offset: Option<u64> => "Offset in it.";
-        pub message: String => "What was expected and what was found.";
+        pub file: Option<String> => "Name of the schedule file.";
+        pub member: Option<String> => "Member of the file.";
+        pub offset: Option<u64> => "Byte offset in the file or member.";
+        pub message: String => "Expected and actual content, in words.";
     }
 }
 
@@ -306,11 +306,11 @@ result! {
     pub struct ScheduleMember {
         pub file: String => "Name of the file.";
         pub member: Option<String> => "Name of the member: the processor's number.";
-        pub slices: u64 => "How many time slices it has.";
-        pub in_trace: u64 => "How many the trace tells.";
-        pub in_trace_collapsed: u64 => "The same with neighbours of one thread taken together.";
-        pub form: Option<&'static str> => "Which of these two it has, if it has as many.";
-        pub differing: u64 => "How many of its time slices the trace does not have.";
+        pub slices: u64 => "Number of time slices in it.";
+        pub in_trace: u64 => "Number of time slices according to the trace.";
+        pub in_trace_collapsed: u64 => "The same number with adjacent slices of one thread joined.";
+        pub form: Option<&'static str> => "Form of the file, if its number equals one of these: full or collapsed.";
+        pub differing: u64 => "Number of its time slices that the trace does not have.";
     }
 }
 

@@ -1,9 +1,9 @@
 //! `aggregations`: the values of all aggregations, as tables and charts.
 //!
-//! Values are those of the whole run, whatever part of the records is asked for: aggregations have no times.
+//! Values cover the whole run, even if only a part of the records is selected: aggregations have no times.
 //!
 //! * **Needs** a capture of DTrace.
-//! * **Options** `top` (keys of each variable that are listed, those with the largest values; default 20; JSON has all).
+//! * **Options** `top` (keys listed for each variable, those with the largest values; default 20; JSON has all).
 
 use crate::aggregate::{Aggregates, Entry};
 use crate::describe::Capture;

@@ -1,11 +1,12 @@
-//! `timeline`: what fired when: each CPU and each probe over time, and what became of speculations.
+//! `timeline`: firings of probes over time, by CPU and by probe, and the outcomes of speculations.
 //!
-//! Time is that of records. Those of Linux and of classic-v0 have none, so their order stands for it. It is divided into at most
-//! 64 steps of equal width. A record that waits for the commit of its speculation has no time yet, and counts as held only. In
-//! the classic dialects a record that was committed has the time of that; how long it waited is not recorded.
+//! Time comes from the records. Records of Linux and of classic-v0 have none, so their order is used instead. The time is
+//! divided into at most 64 steps of equal width. A record that waits for the commit of its speculation has no time yet, and
+//! counts only as held. In the classic dialects, a committed record has the time of the commit; how long it waited is not
+//! recorded.
 //!
 //! * **Needs** a capture of DTrace.
-//! * **Options** `top` (probes that are drawn, those that fired most; default 20; JSON has all).
+//! * **Options** `top` (probes drawn, those that fired most; default 20; JSON has all).
 
 use crate::action::Action;
 use crate::buffer::Cursor;
@@ -28,11 +29,11 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Timeline;
 
-const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "20", "how many probes to draw");
+const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "20", "number of probes to draw");
 
 static INFO: ToolInfo = ToolInfo {
     name: "timeline",
-    summary: "which probes fired when on which CPU, and what became of speculations",
+    summary: "firings of probes over time, by CPU, and the outcomes of speculations",
     needs: Needs { format: Some("dtrace"), required: Columns::NONE, optional: Columns::THREADS },
     order: Order::Shards,
     options: &[TOP],
@@ -64,15 +65,15 @@ result! {
     /// Firings over time by CPU and by probe, and the speculations.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Firings {
-        pub axis: String => "What positions are: `nanoseconds`, or `records` where they have no time.";
-        pub start: u64 => "The position at which the first step begins.";
-        pub end: u64 => "The last position.";
-        pub step: u64 => "Positions in a step.";
-        pub cpus: Vec<OneCpu> => "The CPUs.";
-        pub probes: Vec<OneProbe> => "The probes, those that fired most first.";
-        pub speculations: Vec<OneSpeculation> => "The speculations, in the order in which they were met.";
+        pub axis: String => "Unit of positions: `nanoseconds`, or `records` if they have no time.";
+        pub start: u64 => "Position at which the first step begins.";
+        pub end: u64 => "Last position.";
+        pub step: u64 => "Width of a step, in positions.";
+        pub cpus: Vec<OneCpu> => "CPUs.";
+        pub probes: Vec<OneProbe> => "Probes, by number of records, most first.";
+        pub speculations: Vec<OneSpeculation> => "Speculations, in order of appearance.";
     } beside {
-        top: usize => "How many probes are drawn.";
+        top: usize => "Number of probes to draw.";
     }
 }
 
@@ -80,7 +81,7 @@ result! {
     /// Firings on a CPU.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct OneCpu {
-        pub cpu: u32, key => "Its number.";
+        pub cpu: u32, key => "Number of the CPU.";
         pub records: u64 => "Records.";
         pub steps: Vec<u64> => "Records of each step.";
     }
@@ -90,8 +91,8 @@ result! {
     /// Firings of a probe.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct OneProbe {
-        pub probe: u32, key => "Its number.";
-        pub name: String => "Its names, with colons.";
+        pub probe: u32, key => "Number of the probe.";
+        pub name: String => "Provider, module, function and name, separated by colons.";
         pub records: u64 => "Records.";
         pub steps: Vec<u64> => "Records of each step.";
     }
@@ -101,11 +102,11 @@ result! {
     /// A speculation and how it ended.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct OneSpeculation {
-        pub speculation: u64 => "Its number, which may be used again; 0 where records do not say it.";
-        pub cpu: Option<u32> => "The CPU that ended it.";
-        pub records: u64 => "Records that waited for it, where records say so.";
+        pub speculation: u64 => "Number of the speculation, which may be reused; 0 if records do not say.";
+        pub cpu: Option<u32> => "CPU that ended it.";
+        pub records: u64 => "Records that waited for its end, if records say so.";
         pub ends: String => "`committed`, `discarded` or `open`.";
-        pub position: u64 => "Where on the axis it ended, or its last record was met.";
+        pub position: u64 => "Position of its end, or of its last record.";
     }
 }
 

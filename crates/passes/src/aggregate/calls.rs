@@ -23,9 +23,9 @@ pub(super) fn schema() -> &'static Arc<Schema> {
             Field::new("record", Type::U64, "Record ordinal, from 1.").role(Role::RECORD),
             Field::new("tid", Type::U64, "Thread, with the workload in the top 16 bits.").role(Role::THREAD),
             Field::new("pid", Type::U64, "Process; 0 if the trace does not say.").role(Role::PROCESS),
-            Field::new("number", Type::U64, "Its number.").role(Role::SYSCALL),
-            Field::new("name", Type::Text, "Its name on Linux.").optional(),
-            Field::new("latency", Type::U64, "How long it took, in ticks of the clock.")
+            Field::new("number", Type::U64, "Number of the system call.").role(Role::SYSCALL),
+            Field::new("name", Type::Text, "Name of the system call on Linux.").optional(),
+            Field::new("latency", Type::U64, "Duration of the call, in ticks of the clock.")
                 .optional()
                 .role(Role::DURATION),
         ];

@@ -1,21 +1,22 @@
 //! `aggregate`: counts, sums and histograms of any columns, by any keys.
 //!
-//! Rows are those of a native table, of a lens, or of `syscalls`: system calls with their latency, paired as the tool of that
-//! name does it. Without `of`, the one is read that has all the columns that keys, aggregations and the condition name; if
-//! several have them, the error names them. Without any column, records are counted.
+//! Rows come from a native table, a lens, or `syscalls`: system calls with their latency, paired as by the tool of that name.
+//! Without `of`, the tool reads the table or lens that has all columns named in keys, aggregations and the condition; if
+//! several have them, the error lists them. If no column is named, records are counted.
 //!
-//! `by` has keys, `agg` aggregations: lists with commas, each with a name after `AS` if it has one. Keys, what is aggregated
-//! and the condition `where` are scalar expressions of SQL (`docs/expressions.md`). Aggregations are those of DTrace: `count()`,
+//! `by` is a list of keys and `agg` a list of aggregations, separated by commas; each may be named with `AS`. Keys, the
+//! arguments of aggregations and the condition `where` are scalar expressions of SQL (`docs/expressions.md`). Aggregations are
+//! those of DTrace: `count()`,
 //! `sum(x)`, `avg(x)`, `min(x)`, `max(x)`, `stddev(x)`, `quantize(x)`, `lquantize(x, low, high, step)`,
 //! `llquantize(x, factor, low, high, steps)` (SPEC: dtrace.md#aggregating-functions). `count(x)` counts the rows with a value.
 //!
-//! Sums, means and deviations are exact, and rounded once, where they are shown: whole numbers in 128 bits, squares of them in
-//! 192, sums of floating-point numbers without loss. A sum with more than 127 bits, and a number of more than 63 bits in
-//! `quantize`, is an error that names the record. The deviation is that of the whole population, as DTrace has it. Rows without
-//! a value are left out and counted. Unlike the kernel, `lquantize` looks at all bits of a number.
+//! Sums, means and deviations are exact, and rounded once, when they are shown: whole numbers use 128 bits, their squares 192,
+//! and sums of floating-point numbers are lossless. A sum of more than 127 bits, or a number of more than 63 bits in
+//! `quantize`, is an error that names the record. The deviation is the population standard deviation, as in DTrace. Rows
+//! without a value are left out and counted. Unlike the kernel, `lquantize` uses all bits of a number.
 //!
-//! Keys come by the first aggregation, largest first (histograms by how many values they count), then by the key, ascending.
-//! Memory grows with the number of distinct keys, some hundred bytes each; `keys-limit` ends it with an error.
+//! Keys are sorted by the first aggregation, largest first (histograms by their number of values), then by the key, ascending.
+//! Memory grows with the number of distinct keys, a few hundred bytes each; more than `keys-limit` keys are an error.
 //!
 //! * **Needs** the columns that are named.
 //! * **Options** `by`, `agg`, `where`, `of`, `top` (keys listed, default 20; 0 for all), `keys-limit` (default 1,000,000).
@@ -51,14 +52,18 @@ use values::Values;
 #[derive(Debug)]
 pub struct Aggregate;
 
-const BY: OptionSpec =
-    OptionSpec::new("by", Kind::Text, "none", "keys: expressions with commas, each perhaps `AS name`")
-        .value("EXPRS");
+const BY: OptionSpec = OptionSpec::new(
+    "by",
+    Kind::Text,
+    "none",
+    "keys: expressions separated by commas, each optionally with `AS name`",
+)
+.value("EXPRS");
 const AGG: OptionSpec = OptionSpec::new(
     "agg",
     Kind::Text,
     "count()",
-    "aggregations with commas: count, sum, avg, min, max, stddev, quantize, lquantize, llquantize",
+    "aggregations separated by commas: count, sum, avg, min, max, stddev, quantize, lquantize, llquantize",
 )
 .value("AGGS");
 const WHERE: OptionSpec =
@@ -67,7 +72,7 @@ const OF: OptionSpec =
     OptionSpec::new("of", Kind::Text, "any", "the table or lens whose rows are aggregated").value("NAME");
 const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "20", "how many keys to list; 0 for all");
 const KEYS_LIMIT: OptionSpec =
-    OptionSpec::new("keys-limit", Kind::Count, "1000000", "how many keys there may be");
+    OptionSpec::new("keys-limit", Kind::Count, "1000000", "maximum number of distinct keys");
 
 static INFO: ToolInfo = ToolInfo {
     name: "aggregate",

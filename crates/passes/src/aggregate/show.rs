@@ -14,14 +14,14 @@ result! {
     /// Aggregations of rows, by keys.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Aggregated {
-        pub of: String => "The table or lens whose rows these are; `records` without any column.";
-        pub condition: Option<String> => "The condition that rows were chosen by.";
-        pub rows: u64 => "Rows that passed it.";
-        pub by: Vec<String> => "The names of the keys' members.";
+        pub of: String => "Table or lens that was read; `records` if no column is named.";
+        pub condition: Option<String> => "Condition that rows must meet.";
+        pub rows: u64 => "Rows that met the condition.";
+        pub by: Vec<String> => "Names of the keys' members.";
         pub keys: u64 => "Distinct keys.";
-        pub aggregations: Vec<Aggregation> => "What was aggregated, in the order of the list.";
+        pub aggregations: Vec<Aggregation> => "Aggregations, in the order given.";
         pub groups: Vec<Group> =>
-            "The keys, by the first aggregation, largest first, then by ascending key; as many as `top` says.";
+            "Keys by the first aggregation, largest first, then by ascending key; at most `top`.";
     }
 }
 
@@ -29,9 +29,9 @@ result! {
     /// One aggregation.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Aggregation {
-        pub name: String => "Its name, or its text.";
-        pub function: &'static str => "The function.";
-        pub missing: u64 => "Rows in which it has no value: they are left out.";
+        pub name: String => "Name given with `AS`, or the text of the aggregation.";
+        pub function: &'static str => "Aggregating function.";
+        pub missing: u64 => "Rows left out because they have no value.";
     }
 }
 
@@ -39,23 +39,23 @@ result! {
     /// The rows of one key.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Group {
-        pub key: String, key => "Its members, with commas.";
-        pub members: Vec<String> => "Its members; addresses in hexadecimal, `NULL` for none.";
-        pub values: Vec<GroupValue> => "What each aggregation comes to.";
+        pub key: String, key => "Members of the key, separated by commas.";
+        pub members: Vec<String> => "Members of the key as a list; addresses in hexadecimal, `NULL` for no value.";
+        pub values: Vec<GroupValue> => "Value of each aggregation.";
     }
 }
 
 result! {
-    /// What one aggregation comes to for a key.
+    /// The value of one aggregation for a key.
     #[derive(Clone, Debug, PartialEq)]
     pub struct GroupValue {
-        pub name: String, key => "The aggregation.";
+        pub name: String, key => "Name of the aggregation.";
         pub value: Option<f64> =>
-            "The number, or of a histogram how many values it counts; null if no row has a value.";
-        pub digits: Option<String> => "The same with all its digits; addresses in hexadecimal.";
-        pub cells: Vec<OneCell> => "The cells of a histogram that count something.";
+            "The value, or a histogram's number of values; null if no row has a value.";
+        pub digits: Option<String> => "The value with all digits; addresses in hexadecimal.";
+        pub cells: Vec<OneCell> => "Nonzero cells of a histogram.";
     } beside {
-        rows: Vec<(String, i64)> => "The rows of a histogram that may be drawn, with what each is called.";
+        rows: Vec<(String, i64)> => "Rows of the histogram that can be drawn: label and count.";
     }
 }
 

@@ -8,26 +8,26 @@ use quipu_model::result::Hex;
 use std::cmp::Reverse;
 
 result! {
-    /// The least predictable branches of one sort.
+    /// The least predictable branches of one kind.
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct Unpredictable {
-        pub sites: u64 => "Sites that had several outcomes.";
-        pub bits: f64 => "Bits of all these together.";
+        pub sites: u64 => "Sites with more than one outcome.";
+        pub bits: f64 => "Bits of all executions at these sites.";
         pub top: Vec<UnpredictableSite> => "The sites with the most bits; equal ones by ascending address.";
     }
 }
 
 result! {
-    /// One of them.
+    /// One unpredictable branch.
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub struct UnpredictableSite {
         pub pc: u64 as Hex => "Address of the branch.";
-        pub executed: u64 => "How often it was executed with a known outcome.";
+        pub executed: u64 => "Executions with a known outcome.";
         pub taken: Option<TakenCounts>, flat =>
-            "How often it was taken, and how often not, if it is conditional.";
+            "Executions taken and not taken, if it is conditional.";
         pub outcomes: u64 => "Distinct outcomes, or targets.";
-        pub entropy: f64 => "Bits for an execution.";
-        pub bits: f64 => "Bits for all its executions.";
+        pub entropy: f64 => "Bits per execution.";
+        pub bits: f64 => "Bits for all executions.";
     }
 }
 
@@ -35,8 +35,8 @@ result! {
     /// Outcomes of a conditional branch.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct TakenCounts {
-        pub taken: u64 => "How often it was taken.";
-        pub not_taken: u64 => "How often it fell through.";
+        pub taken: u64 => "Executions that took the branch.";
+        pub not_taken: u64 => "Executions that fell through.";
     }
 }
 

@@ -1,16 +1,15 @@
-//! `branches`: how control flows: conditions taken or not, jumps, calls, returns, and where computed branches go.
+//! `branches`: control flow: conditional branches taken or not, jumps, calls, returns, and targets of computed branches.
 //!
-//! Counts fetched instructions by their sort of control flow. A conditional branch is *taken*, *not taken*, or *unknown*
-//! if the trace does not say; the taken rate is taken out of those known. A *site* is the address of a computed
-//! branch; its *targets* are the distinct places it went to, as far as the trace says. Returns have sites
-//! of their own, apart from computed jumps and calls.
+//! Counts fetched instructions by their kind of control flow. A conditional branch is *taken*, *not taken*, or *unknown*
+//! if the trace does not say; the taken rate is the share of *taken* among those known. A *site* is the address of a
+//! computed branch; its *targets* are the distinct addresses it went to, as far as the trace says. Sites of returns are
+//! listed separately from those of computed jumps and calls.
 //!
-//! *Least predictable* branches are those with the most entropy: the information that their outcomes carry, in bits, if
-//! nothing but how often each outcome occurs is known. A conditional branch has two outcomes, a computed one (returns
-//! among them) its targets. Sites are ranked by bits for an execution times executions: what a guess from the site
-//! alone misses. Real predictors also look at what came before, so a branch that alternates counts 1 bit here and
-//! costs them nothing. Executions whose outcome the trace does not tell do not count, and sites of 0 bits are not
-//! listed.
+//! *Least predictable* branches are those with the highest entropy: the information carried by their outcomes, in bits, if
+//! only the frequency of each outcome is known. A conditional branch has two outcomes; the outcomes of a computed branch
+//! (including returns) are its targets. Sites are ranked by bits per execution times executions: the information missing
+//! to a predictor that knows the site alone. Real predictors also use history, so a branch that alternates counts 1 bit
+//! here and costs them nothing. Executions with unknown outcomes do not count, and sites of 0 bits are not listed.
 //!
 //! Memory grows with the number of distinct conditional branches and of distinct pairs of site and target.
 //!
@@ -42,11 +41,11 @@ mod tests;
 #[derive(Debug)]
 pub struct Branches;
 
-const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "10", "how many sites each list has");
+const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "10", "number of sites in each list");
 
 static INFO: ToolInfo = ToolInfo {
     name: "branches",
-    summary: "conditions taken or not, jumps, calls, returns, targets of computed branches",
+    summary: "conditional branches taken or not, jumps, calls, returns, targets of computed branches",
     needs: Needs {
         format: None,
         required: Columns::INSTRS.or(Columns::INSTR_CLASS),
@@ -72,19 +71,19 @@ impl Tool for Branches {
 }
 
 result! {
-    /// How control flowed.
+    /// Counts of control flow.
     #[derive(Clone, Debug, PartialEq)]
     pub struct BranchCounts {
         pub instructions: u64 => "Instructions fetched.";
-        pub branches: u64 => "Branches of any sort.";
+        pub branches: u64 => "Branches of any kind.";
         pub conditional: Conditional => "Conditional branches.";
-        pub direct_jumps: u64 => "Unconditional jumps to a fixed place.";
-        pub indirect_jumps: u64 => "Jumps to a computed place.";
-        pub direct_calls: u64 => "Calls of a fixed place.";
-        pub indirect_calls: u64 => "Calls of a computed place.";
+        pub direct_jumps: u64 => "Unconditional jumps to a fixed address.";
+        pub indirect_jumps: u64 => "Jumps to a computed address.";
+        pub direct_calls: u64 => "Calls of a fixed address.";
+        pub indirect_calls: u64 => "Calls of a computed address.";
         pub returns: u64 => "Returns.";
-        pub computed: Sites => "Where indirect jumps and calls are and go.";
-        pub return_sites: Sites => "Where returns are and go.";
+        pub computed: Sites => "Sites and targets of indirect jumps and calls.";
+        pub return_sites: Sites => "Sites and targets of returns.";
         pub unpredictable_conditional: Unpredictable =>
             "Conditional branches by the entropy of their outcomes.";
         pub unpredictable_computed: Unpredictable =>
@@ -96,34 +95,34 @@ result! {
     /// Outcomes of conditional branches.
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub struct Conditional {
-        pub total: u64 => "All of them.";
-        pub taken: u64 => "Those taken.";
-        pub not_taken: u64 => "Those that fell through.";
-        pub unknown: u64 => "Those without an outcome in the trace.";
-        pub taken_rate: Option<f64> => "Taken out of those known.";
+        pub total: u64 => "Executed conditional branches.";
+        pub taken: u64 => "Branches taken.";
+        pub not_taken: u64 => "Branches that fell through.";
+        pub unknown: u64 => "Branches whose outcome the trace does not give.";
+        pub taken_rate: Option<f64> => "Share of branches taken among those with a known outcome, 0 to 1.";
     }
 }
 
 result! {
-    /// Places of branches whose target is computed.
+    /// Sites of branches with computed targets.
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct Sites {
-        pub sites: u64 => "Distinct addresses of such branches, of those whose target is known.";
+        pub sites: u64 => "Distinct addresses of such branches, counting only those with a known target.";
         pub targets: u64 => "Distinct pairs of site and target.";
-        pub max_targets: u64 => "The most targets that one site has.";
-        pub single_target_sites: u64 => "Sites that have one target only.";
+        pub max_targets: u64 => "Largest number of targets of one site.";
+        pub single_target_sites: u64 => "Sites with a single target.";
         pub top: Vec<Site> =>
             "The sites with the most targets; equal ones by executions, then by ascending address.";
     }
 }
 
 result! {
-    /// One place.
+    /// One site.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Site {
         pub pc: u64 as Hex => "Address of the branch.";
         pub targets: u64 => "Distinct targets.";
-        pub executed: u64 => "How often it was executed with a known target.";
+        pub executed: u64 => "Executions with a known target.";
     }
 }
 

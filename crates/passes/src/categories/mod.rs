@@ -1,9 +1,9 @@
-//! `categories`: how often each kind of work is executed.
+//! `categories`: how often instructions of each category are executed.
 //!
 //! Counts every executed instruction, further iterations of string loops included, under the *set* of its categories
-//! (`load math` is another set than `load` and than `math`). Categories are DynamoRIO's: `fp`, `load`, `store`, `branch`,
-//! `simd`, `state`, `move`, `convert`, `math`, `other`; the empty set is `uncategorized`, and holds what cannot be
-//! decoded and what the trace has no encoding of. For REGDEPS traces they are those that the trace itself says.
+//! (`load math` is a different set from `load` and from `math`). Categories are DynamoRIO's: `fp`, `load`, `store`, `branch`,
+//! `simd`, `state`, `move`, `convert`, `math`, `other`; the empty set, `uncategorized`, also holds instructions that cannot be
+//! decoded and those without an encoding in the trace. REGDEPS traces state the categories themselves.
 //! (SPEC: drmemtrace.md#regdeps-encodings, drmemtrace.md#opcode_mix.)
 //!
 //! Each distinct instruction is decoded once; memory grows with their number.
@@ -36,7 +36,7 @@ pub struct CategoryMix;
 
 static INFO: ToolInfo = ToolInfo {
     name: "categories",
-    summary: "how often each kind of work is executed",
+    summary: "how often instructions of each category are executed",
     needs: DECODING,
     order: Order::Pieces,
     options: &[PER_THREAD],
@@ -71,8 +71,8 @@ result! {
     /// One set of categories.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct SetCount {
-        pub categories: Categories as Named => "The set.";
-        pub count: u64 => "How often an instruction of it was executed.";
+        pub categories: Categories as Named => "Categories in the set.";
+        pub count: u64 => "Executed instructions with this set.";
     }
 }
 

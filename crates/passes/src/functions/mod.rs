@@ -1,25 +1,24 @@
-//! `functions`: the traced functions and system calls: how often each is entered and left, and who calls whom with what.
+//! `functions`: traced functions and system calls: how often each is entered and left, callers and callees, and arguments.
 //!
-//! *Counts*: counts the rows of the calls lens by the trace's id of the function (of several traces read together, each has
-//! ids and names of its own): *calls* are entries, *returns* are leaves. Names
-//! come from the trace, from its head or from where it defines a function; functions that its head names but that are never
-//! called are listed with 0. A system call that is traced with its values has an id of its own, a base plus its number (base
-//! 0x1_0000_0000 where pointers have 8 bytes, else 0x1_0000); it is listed as a system call with that number. A function that
-//! does not return, and one that the trace ends in, has fewer returns than calls. (SPEC: drmemtrace.md#grammar-of-a-file.)
+//! *Counts*: rows of the calls lens, counted by the trace's id of the function; traces that are read together have separate
+//! ids and names. *Calls* are entries, *returns* are exits. Names come from the header of the trace, or from the record that
+//! defines a function; functions that the header names but that are never called are listed with 0. A system call that is
+//! traced with its values has an id of its own, a base plus its number (base 0x1_0000_0000 if pointers have 8 bytes, otherwise
+//! 0x1_0000); it is listed as a system call with that number. A function that does not return, or in which the trace ends, has
+//! fewer returns than calls. (SPEC: drmemtrace.md#grammar-of-a-file.)
 //!
-//! *Tree*: the first calls of each thread of each shard, in order, with their depth below the functions that were entered
-//! and not left, their arguments and their result. A function that the trace says never to return adds no depth. A
-//! return belongs to the innermost open call of its function; calls within that one that have not returned never do. Among
-//! further calls, which are only counted, any return ends the innermost.
-//! `record` is where the call's values end, so `quipu view --skip` finds it.
+//! *Tree*: the first calls of each thread of each shard, in order, with their nesting depth, arguments and result. A function
+//! that according to the trace never returns adds no depth. A return belongs to the innermost open call of its function;
+//! open calls nested in that one are taken as never returning. For further calls, which are only counted, any return ends the
+//! innermost call. `record` is the position after the call's values, for use with `quipu view --skip`.
 //!
-//! With `per-thread` the counts of each thread are given as well, of the functions that it enters or leaves; they add up to
-//! those of the whole. (The tree tells threads apart in any case.)
+//! `per-thread` adds the counts of each thread, for the functions that it enters or leaves; they add up to those of the whole
+//! trace. (The tree is always per thread.)
 //!
-//! Memory grows with the number of distinct functions, and of threads times `tree`; with `per-thread`, with the number of
-//! distinct functions of each thread.
+//! Memory grows with the number of distinct functions, and of threads times `tree`; with `per-thread`, also with the number
+//! of distinct functions of each thread.
 //!
-//! System calls that are traced by their number only, without values, are no calls here: they are counted all together.
+//! System calls that are traced by number only, without values, are not listed as calls: only their total is counted.
 //!
 //! * **Needs** `calls`; uses `threads`.
 //! * **Options** `tree` (calls listed of each thread, default 100; 0 for none), `per-thread`.
@@ -56,7 +55,7 @@ pub struct Functions;
 
 static INFO: ToolInfo = ToolInfo {
     name: "functions",
-    summary: "traced functions and system calls: counts, and who calls whom with what",
+    summary: "traced functions and system calls: counts, and a tree of calls with arguments",
     needs: Needs { format: None, required: Columns::CALLS, optional: Columns::THREADS },
     order: Order::Pieces,
     options: &[TREE, PER_THREAD],
@@ -65,7 +64,7 @@ static INFO: ToolInfo = ToolInfo {
 
 /// Option: number of calls to list for each thread.
 const TREE: OptionSpec =
-    OptionSpec::new("tree", Kind::Count, "100", "how many calls of each thread to list, as a tree");
+    OptionSpec::new("tree", Kind::Count, "100", "number of calls to list for each thread, as a tree");
 
 impl Tool for Functions {
     fn result(&self) -> Shape {
@@ -96,12 +95,12 @@ result! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct FunctionCounts {
         pub functions: Vec<FunctionCount> =>
-            "Each function, by calls, then returns (most first), then ascending id.";
-        pub tree: Vec<ListedThread> => "The first calls of each thread that makes any, by shard.";
+            "Functions by calls, then returns (most first), then ascending id.";
+        pub tree: Vec<ListedThread> => "First calls of each thread that makes any, by shard.";
         pub syscalls: Option<u64> =>
-            "System calls that occur, whether traced with their values or by their number only.";
+            "Number of system calls, traced with values or by number only.";
         pub threads: Vec<OfThread<ThreadCalls>>, perhaps =>
-            "Each thread in order of first appearance; empty if not asked for.";
+            "Threads in order of first appearance; empty without `per-thread`.";
     }
 }
 
@@ -110,7 +109,7 @@ result! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ThreadCalls {
         pub functions: Vec<FunctionCount> =>
-            "Each function that it entered or left, by calls, then returns (most first), then ascending id.";
+            "Functions that it entered or left, by calls, then returns (most first), then ascending id.";
     }
 }
 
@@ -118,10 +117,10 @@ result! {
     /// The first calls of one thread.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ListedThread {
-        pub shard: u32, key => "The shard that they stand in.";
+        pub shard: u32, key => "Number of the shard.";
         pub thread: ThreadId, flat, key => "The thread.";
-        pub calls: Vec<Listed> => "Its calls, in order.";
-        pub more: u64 => "How many further calls there are.";
+        pub calls: Vec<Listed> => "Calls, in order.";
+        pub more: u64 => "Number of further calls.";
     }
 }
 
@@ -130,12 +129,12 @@ result! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Listed {
         pub function: u64 => "The trace's id of the function.";
-        pub name: String => "Its name, as `functions` has it.";
-        pub depth: u64 => "How many calls it is nested in.";
-        pub record: u64 => "How many records of the shard stand before the end of its values.";
-        pub return_to: u64 as Hex => "Where it returns to; 0 if the trace does not say.";
-        pub args: Vec<u64> as Hex => "Its arguments.";
-        pub result: Option<u64> as Hex => "Its result; null if it does not return.";
+        pub name: String => "Name of the function, as in `functions`.";
+        pub depth: u64 => "Number of open calls around it.";
+        pub record: u64 => "Number of records of the shard up to the end of the call's values.";
+        pub return_to: u64 as Hex => "Return address; 0 if the trace does not say.";
+        pub args: Vec<u64> as Hex => "Arguments.";
+        pub result: Option<u64> as Hex => "Result; null if it does not return.";
     }
 }
 
@@ -143,15 +142,15 @@ result! {
     /// One function or system call.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct FunctionCount {
-        pub id: u64 => "The trace's id.";
-        pub workload: u16, perhaps => "Which of several traces it belongs to; left out for the first.";
-        pub kind: CalleeKind => "What it is.";
+        pub id: u64 => "The trace's id of the function.";
+        pub workload: u16, perhaps => "Number of the trace, if several are read; left out for the first.";
+        pub kind: CalleeKind => "Function or system call.";
         pub number: Option<u64> => "Number of the system call.";
-        pub names: Vec<String> => "Its names.";
-        pub calls: u64 => "How often it was entered.";
-        pub returns: u64 => "How often it was left.";
+        pub names: Vec<String> => "Names of the function.";
+        pub calls: u64 => "Number of entries.";
+        pub returns: u64 => "Number of exits.";
     } beside {
-        pub label: String => "The name to show.";
+        pub label: String => "Name to show.";
     }
 }
 

@@ -1,18 +1,18 @@
-//! `heatmap`: which addresses are touched when.
+//! `heatmap`: accesses by address and time.
 //!
 //! A grid of counts: rows are blocks of addresses, columns are intervals. Fetches and prefetches of instructions, reads,
 //! writes and all other prefetches count, flushes do not; an access counts at its first byte.
 //!
-//! **Rows**: there are at most 256, for touched blocks only. Programs touch few places far apart, so the address
-//! space is divided into aligned regions of 2^g bytes, with the smallest g from 20 up for which no more than 32 regions
-//! are touched. While g is 20, the rows are divided evenly between the regions; later each has 8. Within a region all blocks
-//! have 2^k bytes, with the smallest k from 6 up for which its rows suffice. A document shows neighbouring rows as a band, and
-//! leaves out what lies between bands.
+//! **Rows**: at most 256, for touched blocks only. Programs use a few areas that are far apart, so the address space is
+//! divided into aligned regions of 2^g bytes, with the smallest g ≥ 20 for which at most 32 regions are touched. While g is
+//! 20, the rows are divided evenly between the regions; with a larger g each region has 8. All blocks of a region have 2^k
+//! bytes, with the smallest k ≥ 6 for which its rows suffice. The printed map shows neighbouring rows as a band, and omits
+//! the addresses between bands.
 //!
 //! **Columns**: at most 128 intervals of equal width, a power of two, that begin at multiples of it. Positions are
 //! instructions of the shard, counted from 0; an access belongs to the instruction before it. In a trace without instruction
-//! fetches positions are records. Shards are laid over each other, as in `working-set`: position is progress of
-//! each thread, not time of day.
+//! fetches, positions are records. Shards are overlaid by position, as in `working-set`: position is the progress of each
+//! thread, not time.
 //!
 //! Memory does not grow with the trace: a grid takes less than half a megabyte.
 //!
@@ -43,7 +43,7 @@ pub struct Heatmap;
 
 static INFO: ToolInfo = ToolInfo {
     name: "heatmap",
-    summary: "which addresses are touched when",
+    summary: "accesses by address and time, as a map",
     needs: Needs { format: None, required: Columns::ACCESSES, optional: Columns::ACCESS_FETCH },
     order: Order::Pieces,
     options: &[],
@@ -68,14 +68,14 @@ result! {
     /// Accesses by address and time.
     #[derive(Clone, Debug, PartialEq)]
     pub struct AddressHeat {
-        pub axis: &'static str => "What positions count.";
-        pub interval: u64 => "Positions in a column.";
-        pub start: u64 => "The position at which the first column begins.";
-        pub columns: usize => "How many columns there are.";
+        pub axis: &'static str => "Unit of positions: instructions or records.";
+        pub interval: u64 => "Width of a column, in positions.";
+        pub start: u64 => "Position at which the first column begins.";
+        pub columns: usize => "Number of columns.";
         pub accesses: u64 => "Accesses in all rows.";
         pub rows: Vec<AddressRow> => "Touched blocks by ascending address.";
     } beside {
-        pub end: u64 => "The position after the last. The last column may reach further.";
+        pub end: u64 => "Position after the last one. The last column may reach further.";
     }
 }
 
@@ -83,8 +83,8 @@ result! {
     /// One block of addresses.
     #[derive(Clone, Debug, PartialEq)]
     pub struct AddressRow {
-        pub addr: u64 as Hex => "The first address.";
-        pub bytes: u64 => "How many bytes it has.";
+        pub addr: u64 as Hex => "First address of the block.";
+        pub bytes: u64 => "Size of the block, in bytes.";
         pub fetches: u64 => "Fetches and prefetches of instructions.";
         pub reads: u64 => "Reads, and prefetches of data.";
         pub writes: u64 => "Writes.";

@@ -1,9 +1,9 @@
 //! `histogram`: how often each cache line is touched.
 //!
-//! Two histograms are made. The instruction side counts instruction fetches and prefetches of instructions; further
-//! iterations of a string loop are no fetches. The data side counts reads, writes and all other prefetches. Flushes count
-//! on neither side. An access counts once on *each* line in `addr .. addr + size`, so one that straddles a border
-//! counts twice; one of no bytes counts on its line unless it stands exactly at the line's start.
+//! There are two histograms. The instruction side counts instruction fetches and prefetches of instructions; further
+//! iterations of a string loop are not fetches. The data side counts reads, writes and all other prefetches. Flushes count
+//! on neither side. An access counts once on *each* line in `addr .. addr + size`, so one that straddles two lines
+//! counts twice; one of 0 bytes counts on its line unless its address is exactly the line's start.
 //! (SPEC: drmemtrace.md#histogram.)
 //!
 //! Memory grows with the number of distinct lines, not with the length of the trace.
@@ -33,7 +33,7 @@ mod tests;
 #[derive(Debug)]
 pub struct Histogram;
 
-const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "10", "how many lines to list on each side");
+const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "10", "number of lines to list on each side");
 
 static INFO: ToolInfo = ToolInfo {
     name: "histogram",
@@ -79,8 +79,8 @@ result! {
     #[derive(Clone, Debug, PartialEq)]
     pub struct Side {
         pub unique_lines: u64 => "Distinct lines touched.";
-        pub touches: u64 => "Touches in all: accesses, with those that straddle counted once on each line.";
-        pub top: Vec<LineCount> => "The lines touched most, most first; equal counts by ascending address.";
+        pub touches: u64 => "Accesses, each counted once for every line that it touches.";
+        pub top: Vec<LineCount> => "Most touched lines, by count; equal counts by ascending address.";
     }
 }
 
@@ -88,8 +88,8 @@ result! {
     /// One line.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct LineCount {
-        pub addr: u64 as Hex => "The address at which the line begins.";
-        pub count: u64 => "How often it was touched.";
+        pub addr: u64 as Hex => "Address at which the line begins.";
+        pub count: u64 => "Accesses that touch the line.";
     }
 }
 

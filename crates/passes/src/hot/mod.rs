@@ -1,29 +1,29 @@
-//! `hot`: the instructions, basic blocks and functions executed most, and the lines of data and pages used most.
+//! `hot`: the most executed instructions, basic blocks and functions, and the most used data lines and pages.
 //!
 //! *Instructions*: executions of each distinct instruction, further iterations of string loops included. Where the trace
 //! carries encodings, an address whose bytes change counts as several instructions, and each is shown disassembled.
 //!
-//! *Lines*: reads and writes of each cache line of data; an access that straddles a border counts on each line
-//! that it touches, prefetches and flushes do not count.
+//! *Lines*: reads and writes of each cache line of data; an access that straddles lines counts on each of them,
+//! prefetches and flushes do not count.
 //!
-//! *Basic blocks*: runs of adjacent instructions, each fetched as often as the one before, that end with a branch of any sort.
-//! Where control enters or leaves a run in between, the numbers of fetches differ, so a block ends there as well; only if as
-//! many leave at a place (by signals) as enter there does one block hide two.
+//! *Basic blocks*: runs of adjacent instructions, each fetched as often as the one before, that end with a branch of any kind.
+//! Where control enters or leaves within a run, the numbers of fetches differ, so a block ends there too. Two blocks are
+//! taken for one only if control leaves at that place (by signals) exactly as often as it enters.
 //!
-//! *Functions*: the addresses that calls go to, taken from the trace or from the bytes of the call, with the number of
+//! *Functions*: the target addresses of calls, taken from the trace or from the bytes of the call, with the number of
 //! calls. An executed instruction belongs to the nearest such address at or below its own, if that is less than 1 MiB away.
-//! This knows neither symbols nor stacks: what is only jumped to (tail calls, parts moved elsewhere) counts for the function
-//! before it in memory, and callees do not count for their callers. Functions that the tracer itself has marked are told by
-//! [`functions`](crate::functions), with who called whom.
+//! This uses neither symbols nor stacks: code that is only jumped to (tail calls, outlined parts) counts for the function
+//! before it in memory, and callees do not count for their callers. For functions that the tracer itself recorded, see
+//! [`functions`](crate::functions), which lists callers and callees.
 //!
 //! *Pages*: executed instructions by their first byte, and the reads and writes of the page's lines.
 //!
-//! With `per-thread` the same is reported for each thread, out of what that thread executes, calls and touches. So executions,
-//! calls, reads and writes of one instruction, address, line or page add up to those of the whole; how instructions gather
-//! into blocks and functions may differ, as each thread enters and calls other places.
+//! `per-thread` adds the same lists for each thread, from its own instructions, calls and accesses. Executions, calls, reads
+//! and writes of an instruction, address, line or page add up to those of the whole trace; the division into blocks and
+//! functions may differ, because each thread enters and calls other addresses.
 //!
 //! Memory grows with the number of distinct instructions and lines, not with the length of the trace; with `per-thread`, with
-//! those of each thread. Where threads share a file, each also holds a count for every instruction of the file.
+//! those of each thread. If threads share a file, each also has a count for every distinct instruction of the file.
 //!
 //! * **Needs** `instrs` or `accesses`; uses both, `instrs.code`, `instrs.class` (without it there are neither
 //!   blocks nor functions) and `instrs.target`.
@@ -61,12 +61,13 @@ mod tests;
 #[derive(Debug)]
 pub struct Hot;
 
-const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "10", "how many rows each list has");
-const SYNTAX: OptionSpec = OptionSpec::new("syntax", Kind::Text, "att", "of x86 disassembly: att or intel");
+const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "10", "number of rows in each list");
+const SYNTAX: OptionSpec =
+    OptionSpec::new("syntax", Kind::Text, "att", "syntax of x86 disassembly: att or intel");
 
 static INFO: ToolInfo = ToolInfo {
     name: "hot",
-    summary: "instructions, blocks and functions executed most, lines and pages used most",
+    summary: "most executed instructions, blocks and functions, most used lines and pages",
     needs: Needs {
         format: None,
         required: Columns::NONE,
@@ -122,21 +123,20 @@ result! {
     /// The hottest instructions and lines.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Hottest {
-        pub executed: Option<u64> => "Executed instructions; none if the trace has no instructions.";
+        pub executed: Option<u64> => "Executed instructions; null if the trace has no instructions.";
         pub distinct_instructions: u64 => "Distinct instructions.";
         pub instructions: Vec<HotInstr> =>
-            "Those executed most, most first; equal counts by ascending address, then by bytes.";
+            "Most executed instructions, by count; equal counts by ascending address, then by bytes.";
         pub code: Option<HotCode>, flat =>
-            "Basic blocks and functions; none if the trace does not tell branches.";
+            "Basic blocks and functions; null if the trace does not mark branches.";
         pub line_size: u64 => "Bytes in a line.";
         pub accesses: Option<u64> =>
-            "Reads and writes on all lines, those that straddle counted on each; none if the trace has no \
-             accesses.";
+            "Reads and writes, each counted once for every line that it touches; null if the trace has no accesses.";
         pub distinct_lines: u64 => "Distinct lines of data.";
-        pub lines: Vec<HotLine> => "Those used most, most first; equal counts by ascending address.";
+        pub lines: Vec<HotLine> => "Most used lines, by count; equal counts by ascending address.";
         pub page_size: u64 => "Bytes in a page.";
         pub distinct_pages: u64 => "Distinct pages of instructions and data.";
-        pub pages: Vec<HotPage> => "Those used most, most first; equal ones by ascending address.";
+        pub pages: Vec<HotPage> => "Most used pages, by count; equal counts by ascending address.";
     }
 }
 
@@ -144,9 +144,9 @@ result! {
     /// One instruction.
     #[derive(Clone, Debug, PartialEq)]
     pub struct HotInstr {
-        pub pc: u64 as Hex => "Its address.";
-        pub text: Option<String> => "Its disassembly.";
-        pub count: u64 => "How often it was executed.";
+        pub pc: u64 as Hex => "Address of the instruction.";
+        pub text: Option<String> => "Disassembly.";
+        pub count: u64 => "Number of executions.";
         pub share: f64 => "Share of all executed instructions, 0 to 1.";
     }
 }
@@ -155,7 +155,7 @@ result! {
     /// One line of data.
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub struct HotLine {
-        pub addr: u64 as Hex => "The address at which it begins.";
+        pub addr: u64 as Hex => "Address at which the line begins.";
         pub reads: u64 => "Reads.";
         pub writes: u64 => "Writes.";
         pub share: f64 => "Share of all reads and writes, 0 to 1.";

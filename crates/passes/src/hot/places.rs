@@ -24,13 +24,13 @@ result! {
     pub struct HotCode {
         pub distinct_blocks: u64 => "Basic blocks.";
         pub blocks: Vec<HotBlock> =>
-            "Those with the most executed instructions, most first; equal ones by ascending address.";
-        pub distinct_functions: u64 => "Distinct addresses that are called.";
+            "Blocks with the most executed instructions, by count; equal counts by ascending address.";
+        pub distinct_functions: u64 => "Distinct addresses called.";
         pub functions: Vec<HotFunction> =>
-            "Those with the most executed instructions, most first; equal ones by ascending address.";
+            "Functions with the most executed instructions, by count; equal counts by ascending address.";
         pub outside_functions: u64 => "Executed instructions that belong to no function.";
         pub calls_to_unknown: u64 =>
-            "Calls whose targets neither the trace nor the instruction's bytes have.";
+            "Calls whose target is neither in the trace nor in the instruction's bytes.";
     }
 }
 
@@ -40,22 +40,21 @@ result! {
     pub struct HotBlock {
         pub pc: u64 as Hex => "Address of its first instruction.";
         pub instructions: u64 => "Instructions in it.";
-        pub bytes: u64 => "Its length in bytes.";
-        pub executions: u64 => "How often it was gone through.";
+        pub bytes: u64 => "Length of the block in bytes.";
+        pub executions: u64 => "Executions of the block.";
         pub executed: u64 => "Instructions executed in it, iterations of string loops included.";
         pub share: f64 => "Share of all executed instructions, 0 to 1.";
     }
 }
 
 result! {
-    /// One function: the code from an address that is called on.
+    /// One function: the code from a called address up to the next one.
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub struct HotFunction {
-        pub pc: u64 as Hex => "The address that is called.";
-        pub calls: u64 => "How often it was called.";
+        pub pc: u64 as Hex => "Address called.";
+        pub calls: u64 => "Number of calls.";
         pub executed: u64 =>
-            "Instructions executed from this address up to the next one that is called; those of callees do \
-             not count.";
+            "Instructions executed from this address up to the next called one, without those of callees.";
         pub share: f64 => "Share of all executed instructions, 0 to 1.";
     }
 }
@@ -64,10 +63,10 @@ result! {
     /// One page.
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub struct HotPage {
-        pub addr: u64 as Hex => "The address at which it begins.";
+        pub addr: u64 as Hex => "Address at which the page begins.";
         pub executed: u64 => "Instructions executed whose first byte lies in it.";
-        pub reads: u64 => "Reads of its lines.";
-        pub writes: u64 => "Writes of its lines.";
+        pub reads: u64 => "Reads, counted once for every line of the page that they touch.";
+        pub writes: u64 => "Writes, counted once for every line of the page that they touch.";
         pub share: f64 => "Share of all executed instructions, reads and writes, 0 to 1.";
     }
 }

@@ -1,20 +1,20 @@
 //! `miss-ratio`: the share of accesses that a cache of each size would miss.
 //!
-//! For each shard (a thread, or a core) there is a cache of its own under LRU, of one set, so that any line may stand anywhere;
-//! the total adds up what the shards have. A cache of `n` lines misses an access if `n` or more other lines were used since
-//! the last use of its line, or if there was none. So one list of distances has the miss ratio of every size. Fetches, reads,
-//! writes and prefetches of all sorts count, as accesses to the line of their first byte; flushes do not. Sizes are powers of
-//! two and one and a half times these.
+//! Each shard (a thread, or a core) has its own fully associative LRU cache; the total adds up the accesses and misses of all
+//! shards. A cache of `n` lines misses an access if `n` or more other lines were used since the last use of its line, or if
+//! this is the first use. One histogram of reuse distances therefore gives the miss ratio of every size. Fetches, reads,
+//! writes and prefetches of all kinds count, as accesses to the line of their first byte; flushes do not. Sizes are powers of
+//! two and 1.5 times these.
 //!
-//! With `sample`, only some lines are looked at: those whose hash is below a threshold, all accesses to them, and distances
-//! count for as much more as there are lines for each one sampled (Waldspurger and others, *SHARDS*, 2015). `sample=0.01`
-//! takes this share of the lines; `sample=8192` takes at most this many lines, whatever the trace, by lowering the threshold as
-//! lines come, so that memory stays the same. How far the sampled ratios may be off is estimated from eight parts of the
-//! sample, each with a curve of its own, by the standard error of their mean, and from the distances: where a size falls
-//! among lines with few in the sample, a steep place of the curve may stand a little before it or after it, in all
-//! parts alike. `error` is both together. It knows nothing of lines that are too few to be in the sample: with fewer than two
-//! thousand lines in it, which is reported, or very uneven use of them, be generous. Sizes that the parts cannot tell apart are
-//! left out: those of fewer lines than eight times as many as there are for each one sampled (with `sample=0.1`, fewer than 80).
+//! With `sample`, only lines whose hash is below a threshold are simulated, with all accesses to them, and distances are
+//! scaled up by the inverse of the sampling rate (Waldspurger and others, *SHARDS*, 2015). `sample=0.01` takes this share of
+//! the lines; `sample=8192` takes at most this many lines of any trace, by lowering the threshold as lines appear, so that
+//! memory stays constant. `error` estimates the error of each ratio. It combines two parts: the standard error of the mean of
+//! eight sub-samples, each with a curve of its own, and the uncertainty of sampled distances, by which a steep part of the
+//! curve may appear at a slightly smaller or larger size, in all sub-samples alike. It cannot account for groups of lines too
+//! small to be sampled: allow for larger errors if the sample has fewer than 2,000 lines, which is reported, or if lines are
+//! used very unevenly. Sizes below the resolution of the sub-samples are left out: fewer lines than 8 times the inverse of the
+//! sampling rate (with `sample=0.1`, fewer than 80).
 //!
 //! Memory grows with the number of distinct lines, by about 100 bytes each, or of those in the sample; not with the length of
 //! the trace.
@@ -51,7 +51,7 @@ const SAMPLE: OptionSpec = OptionSpec::new(
     "sample",
     Kind::Text,
     "none",
-    "look at this share of the lines (below 1), or at no more lines than this",
+    "sample this share of the lines (below 1), or at most this many lines",
 )
 .value("SAMPLE");
 const SIDE: OptionSpec = OptionSpec::new(
@@ -143,25 +143,25 @@ result! {
     pub struct Ratios {
         pub line_size: u64 => "Bytes in a line.";
         pub accesses: u64 => "Accesses that count.";
-        pub sampled: Option<u64> => "Those that were looked at.";
-        pub sampled_lines: Option<u64> => "Distinct lines that were looked at.";
-        pub is_coarse: Option<bool> => "Whether these are so few that errors may be larger than they say.";
+        pub sampled: Option<u64> => "Accesses to sampled lines; null without a sample.";
+        pub sampled_lines: Option<u64> => "Distinct sampled lines; null without a sample.";
+        pub is_coarse: Option<bool> => "Whether the sample is so small that errors may be underestimated; null without a sample.";
         pub lines: u64 => "Distinct lines; with a sample, an estimate.";
-        pub mean_error: Option<f64> => "The mean of the errors of all sizes.";
-        pub largest_error: Option<f64> => "The largest of them.";
-        pub points: Vec<Point> => "The ratios, by size.";
+        pub mean_error: Option<f64> => "Mean of the errors of all sizes.";
+        pub largest_error: Option<f64> => "Largest error of any size.";
+        pub points: Vec<Point> => "Miss ratios, by cache size.";
     }
 }
 
 result! {
-    /// One size.
+    /// The miss ratio at one cache size.
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub struct Point {
-        pub size: u64 => "Bytes in the cache.";
-        pub miss_ratio: f64 => "The share of accesses that it misses.";
+        pub size: u64 => "Cache size in bytes.";
+        pub miss_ratio: f64 => "Share of accesses that miss, 0 to 1.";
         pub error: Option<f64> =>
-            "The standard error of that, of the sample's lines and of the place of the size among them; null \
-             without a sample.";
+            "Estimated error of the miss ratio, from the choice of lines and from sampled distances; null without a \
+             sample.";
     }
 }
 

@@ -1,9 +1,9 @@
-//! `mix`: what the executed instructions do, in shares.
+//! `mix`: executed instructions by category or kind of control flow, as shares.
 //!
-//! Where the trace carries encodings of an architecture that Quipu decodes, each executed instruction counts under the set
-//! of its categories, as in [`categories`](crate::categories). Where it does not, under its sort of control flow, as far as
-//! the trace tells. Besides: loads and stores for each instruction, the mean length of an instruction, further
-//! iterations of string loops, instructions of the kernel.
+//! If the trace has encodings of an architecture that Quipu decodes, each executed instruction counts under the set of its
+//! categories, as in [`categories`](crate::categories). Otherwise it counts under its kind of control flow, if the trace has
+//! that. The tool also reports loads and stores per instruction, the mean instruction length, further iterations of string
+//! loops, and kernel instructions.
 //!
 //! An *instruction* here is one that was fetched; an *executed* one may also be a further iteration of a string loop.
 //! Loads and stores are accesses as the trace has them: a filtered trace has fewer than the program made.
@@ -34,7 +34,7 @@ pub struct Mix;
 
 static INFO: ToolInfo = ToolInfo {
     name: "mix",
-    summary: "what the executed instructions do, in shares",
+    summary: "shares of executed instructions by category, loads and stores per instruction",
     needs: Needs {
         format: None,
         required: Columns::INSTRS,
@@ -65,19 +65,19 @@ impl Tool for Mix {
 }
 
 result! {
-    /// What the executed instructions did.
+    /// Executed instructions by category or kind of control flow.
     #[derive(Clone, Debug, PartialEq)]
     pub struct InstructionMix {
         pub instructions: u64 => "Instructions fetched.";
         pub executed: u64 => "Instructions executed: those fetched and further iterations of string loops.";
         pub no_fetch: u64 => "Further iterations of string loops.";
         pub kernel: u64 => "Executed instructions in regions of the kernel.";
-        pub mean_length: Option<f64> => "Mean length of a fetched instruction, in bytes; none if the trace does not say how long they are.";
-        pub loads: Option<u64> => "Loads; none if the trace carries no accesses.";
-        pub stores: Option<u64> => "Stores; none if the trace carries no accesses.";
-        pub loads_per_instruction: Option<f64> => "Loads for each fetched instruction.";
-        pub stores_per_instruction: Option<f64> => "Stores for each fetched instruction.";
-        pub by: &'static str => "What the parts are: `categories`, or `class` of control flow.";
+        pub mean_length: Option<f64> => "Mean length of a fetched instruction, in bytes; null if the trace has no lengths.";
+        pub loads: Option<u64> => "Loads; null if the trace has no accesses.";
+        pub stores: Option<u64> => "Stores; null if the trace has no accesses.";
+        pub loads_per_instruction: Option<f64> => "Loads per fetched instruction.";
+        pub stores_per_instruction: Option<f64> => "Stores per fetched instruction.";
+        pub by: &'static str => "Meaning of the parts: `categories`, or `class` of control flow.";
         pub parts: Vec<MixPart> => "Parts of `executed`, largest first.";
     }
 }

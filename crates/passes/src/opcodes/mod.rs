@@ -4,7 +4,7 @@
 //! decode to. Names are those of Quipu's decoders: Intel's mnemonics in lower case for x86, the architecture's own names
 //! (not the aliases) for AArch64. Instructions that cannot be decoded count as `undecoded`; so does every
 //! instruction of a REGDEPS trace, whose synthetic encodings have no operation. (SPEC: drmemtrace.md#opcode_mix;
-//! another decoder may draw the border between operations elsewhere.)
+//! other decoders may divide operations differently.)
 //!
 //! Each distinct instruction is decoded once; memory grows with their number.
 //!
@@ -75,9 +75,9 @@ result! {
     pub struct OpcodeMix {
         pub executed: u64 => "Executed instructions, further iterations of string loops included.";
         pub undecoded: u64 =>
-            "Those whose operation is not known: undecodable, REGDEPS, or without encoding.";
-        pub without_encoding: u64 => "Those of `undecoded` whose encoding the trace does not have.";
-        pub opcodes: Vec<OpcodeCount> => "Each operation, most frequent first; equal counts by name.";
+            "Executed instructions of unknown operation: undecodable, REGDEPS, or without encoding.";
+        pub without_encoding: u64 => "Those among `undecoded` without an encoding in the trace.";
+        pub opcodes: Vec<OpcodeCount> => "Operations, most frequent first; equal counts by name.";
     }
 }
 
@@ -85,8 +85,8 @@ result! {
     /// One operation.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct OpcodeCount {
-        pub opcode: String => "Its name.";
-        pub count: u64 => "How often it was executed.";
+        pub opcode: String => "Name of the operation.";
+        pub count: u64 => "Number of executions.";
     }
 }
 

@@ -1,26 +1,26 @@
 //! `reuse-distance`: how many other cache lines are used between two uses of a line.
 //!
-//! For each shard (a thread, or a core) there is an LRU stack of lines, of instructions and data together. The
-//! distance of an access is the number of distinct lines above its own on the stack: 0 if the access before was to the
-//! same line. A line's first use has no distance. Fetches, reads, writes and prefetches of all sorts count, and count as
-//! accesses to the line of their first byte; flushes do not count. Distances are exact, and each access takes O(log n) for n
-//! distinct lines. The total adds up what the shards have; it is not about the threads interleaved.
+//! Each shard (a thread, or a core) has an LRU stack of lines, of instructions and data together. The distance of an access
+//! is the number of distinct lines above its own on the stack: 0 if the access before was to the same line. A line's first
+//! use has no distance. Fetches, reads, writes and prefetches of all kinds count, as accesses to the line of their first
+//! byte; flushes do not count. Distances are exact, and each access takes O(log n) for n distinct lines. The total adds up
+//! the results of the shards; it does not interleave threads.
 //! (SPEC: drmemtrace.md#reuse_distance.)
 //!
-//! Of intervals, each begins with an empty stack, so that a line's first use in it has no distance. (DynamoRIO tells no
-//! intervals of this tool.)
+//! With intervals, each begins with an empty stack, so that a line's first use in it has no distance. (DynamoRIO has no
+//! intervals for this tool.)
 //!
-//! With `limit`, the lowest line is *pruned* from a stack that would become higher: its next use is then a first one.
+//! With `limit`, the lowest line of a stack that would exceed the limit is *pruned*: its next use counts as a first use.
 //!
 //! Memory grows with the number of distinct lines of each shard, by about 100 bytes each, and not with the length of the trace.
 //!
-//! In SQL, the table function `reuse_distance(t, 'line')` has each access with its own distance.
+//! In SQL, the table function `reuse_distance(t, 'line')` gives the distance of each access.
 //!
 //! * **Needs** `accesses`; uses `accesses.fetch`, without which data alone counts.
 //! * **Options** `line-size` (bytes, a power of two, default 64), `threshold` (references farther than this are *distant*,
-//!   default 100), `limit` (most lines on a stack, default 0 for no limit), `bins` (how much wider each bin of the histogram
-//!   is than the one before, at least 1; 1 gives each distance a bin of its own, default 2), `top` (lines in each list,
-//!   default 10), `per-thread`.
+//!   default 100), `limit` (most lines on a stack, default 0 for no limit), `bins` (width of each histogram bin relative to the
+//!   one before, at least 1; 1 gives each distance its own bin, default 2), `top` (lines in each list, default 10),
+//!   `per-thread`.
 
 pub mod rows;
 pub(crate) mod stack;
@@ -52,21 +52,17 @@ mod tests;
 #[derive(Debug)]
 pub struct ReuseDistance;
 
-const THRESHOLD: OptionSpec = OptionSpec::new(
-    "threshold",
-    Kind::Count,
-    "100",
-    "a reference at more than this distance is a distant one",
-)
-.value("LINES");
+const THRESHOLD: OptionSpec =
+    OptionSpec::new("threshold", Kind::Count, "100", "references at more than this distance are distant")
+        .value("LINES");
 const LIMIT: OptionSpec = OptionSpec::new(
     "limit",
     Kind::Count,
     "0",
-    "most lines on a stack, beyond which the lowest is pruned; 0 for no limit",
+    "maximum lines on a stack, above which the lowest is pruned; 0 for no limit",
 )
 .value("LINES");
-const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "10", "how many lines each list has");
+const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "10", "number of lines in each list");
 
 static INFO: ToolInfo = ToolInfo {
     name: "reuse-distance",
@@ -107,38 +103,38 @@ result! {
     #[derive(Clone, Debug, PartialEq)]
     pub struct Distances {
         pub line_size: u64 => "Bytes in a line.";
-        pub limit: u64 => "Most lines on a stack; 0 for no limit.";
-        pub threshold: u64 => "A reference farther than this is a distant one.";
+        pub limit: u64 => "Maximum lines on a stack; 0 for no limit.";
+        pub threshold: u64 => "References at more than this distance are distant.";
         pub accesses: u64 => "Accesses that count.";
-        pub instr_accesses: u64 => "Those that are instruction fetches.";
-        pub data_accesses: u64 => "All others.";
-        pub moves: u64 => "Accesses to another line than that of the access before.";
+        pub instr_accesses: u64 => "Instruction fetches among them.";
+        pub data_accesses: u64 => "All other accesses.";
+        pub moves: u64 => "Accesses to a different line than the access before.";
         pub lines: u64 => "Distinct lines.";
-        pub pruned: u64 => "How often a line was pruned from a stack.";
-        pub pruned_hits: u64 => "How often a line was used that had been pruned.";
+        pub pruned: u64 => "Lines pruned from a stack.";
+        pub pruned_hits: u64 => "Uses of a line after it was pruned.";
         pub reuses: u64 => "Accesses that have a distance.";
-        pub mean: Option<f64> => "The mean distance.";
-        pub median: Option<u64> => "The smallest distance up to which half of the reuses are.";
-        pub deviation: Option<f64> => "The standard deviation of all distances.";
-        pub bins: f64 => "How much wider each bin is than the one before.";
-        pub histogram: Vec<Bin> => "How often distances occur, by bins; empty bins are left out.";
+        pub mean: Option<f64> => "Mean distance.";
+        pub median: Option<u64> => "Median: the smallest distance that at least half of the reuses do not exceed.";
+        pub deviation: Option<f64> => "Standard deviation of the distances.";
+        pub bins: f64 => "Width of each bin relative to the one before.";
+        pub histogram: Vec<Bin> => "Reuses by distance; empty bins are left out.";
         pub referenced: Vec<LineReuse> =>
-            "The lines used most; equal ones by distant references, then by ascending address.";
+            "Most used lines; equal counts by distant references, then by ascending address.";
         pub distant: Vec<LineReuse> =>
-            "The lines with most distant references; equal ones by references, then by ascending address.";
+            "Lines with the most distant references; equal counts by references, then by ascending address.";
     } beside {
-        pub exact: Vec<Bin> => "How often each distance occurs that does, in ascending order. Not in JSON.";
+        pub exact: Vec<Bin> => "Number of reuses at each distance that occurs, in ascending order. Not in JSON.";
     }
 }
 
 result! {
-    /// How often distances of a range occur.
+    /// Reuses within a range of distances.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Bin {
-        pub min: u64 => "The smallest distance of the range.";
-        pub max: u64 => "The largest; of the last bin, the largest that occurs.";
+        pub min: u64 => "Smallest distance of the bin.";
+        pub max: u64 => "Largest distance of the bin; for the last bin, the largest that occurs.";
         pub count: u64 => "Reuses at these distances.";
-        pub data: u64 => "Those by data accesses.";
+        pub data: u64 => "Data accesses among them.";
     }
 }
 
@@ -146,9 +142,9 @@ result! {
     /// One line.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct LineReuse {
-        pub addr: u64 as Hex => "The address at which it begins.";
-        pub references: u64 => "Its uses, since it last came onto the stack.";
-        pub distant: u64 => "Those at a distance beyond the threshold.";
+        pub addr: u64 as Hex => "Address at which the line begins.";
+        pub references: u64 => "Uses of the line since it last entered the stack.";
+        pub distant: u64 => "Uses at a distance above the threshold.";
     }
 }
 

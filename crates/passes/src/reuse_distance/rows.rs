@@ -25,12 +25,12 @@ use std::sync::Arc;
 pub struct Each;
 
 const UNIT: OptionSpec =
-    OptionSpec::new("unit", Kind::Choice(&["line", "page"]), "line", "what is reused: line or page")
+    OptionSpec::new("unit", Kind::Choice(&["line", "page"]), "line", "unit of reuse: line or page")
         .value("UNIT");
 
 static INFO: ToolInfo = ToolInfo {
     name: "reuse-distance",
-    summary: "each access with how many other lines were used since the last use of its own",
+    summary: "each access with its reuse distance: other lines used since the last use of its own",
     needs: Needs { format: None, required: Columns::ACCESSES, optional: Columns::ACCESS_FETCH },
     order: Order::Shards,
     options: &[UNIT, LINE_SIZE, PAGE_SIZE, BY_THREAD],
@@ -43,12 +43,12 @@ rows! {
         at: Vec<u32> => "Record index inside the batch.";
         addr: Vec<u64> as Type::Address, role(Role::ADDRESS) => "First byte touched.";
         size: Vec<u32>, missing(0u32), role(Role::SIZE), unit(Unit::BYTES)
-            => "Bytes touched, where the trace knows.";
-        kind: Vec<AccessKind>, role(Role::ACCESS_KIND) => "What the access does. Flushes are left out.";
+            => "Bytes touched, if the trace has the size.";
+        kind: Vec<AccessKind>, role(Role::ACCESS_KIND) => "Kind of the access. Flushes are left out.";
         pc: Vec<u64> as Type::Address, missing(0u64), role(Role::PC)
-            => "The instruction that made it; for a fetch, the instruction itself.";
+            => "Address of the instruction that made the access; for a fetch, of the instruction itself.";
         distance: Maybe<Vec<u64>>
-            => "How many other lines (or pages) the shard has used since it used this one; null at its first use.";
+            => "Number of other lines (or pages) used by the shard since the last use of this one; null for the first use.";
     }
 }
 

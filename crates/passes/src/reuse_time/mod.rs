@@ -1,17 +1,17 @@
-//! `reuse-time`: how many accesses of data lie between two uses of a line.
+//! `reuse-time`: how many data accesses lie between two uses of a line.
 //!
-//! For each shard (a thread, or a core) a clock counts accesses of data: reads, writes and prefetches of all sorts. The reuse
-//! time of an access is what the clock has gone on since the access before to the same cache line: 1 if that was the
-//! access right before. A line's first use has no time. An access counts on the line of its first byte. The total adds up
-//! what the shards have. (SPEC: drmemtrace.md#reuse_time.)
+//! In each shard (a thread, or a core) a clock counts data accesses: reads, writes and prefetches of all kinds. The reuse
+//! time of an access is the number of ticks since the previous access to the same cache line: 1 if that was the access
+//! right before. A line's first use has no time. An access counts on the line of its first byte. The total adds up the
+//! results of the shards. (SPEC: drmemtrace.md#reuse_time.)
 //!
-//! Of intervals, each begins with no line used yet. (DynamoRIO tells no intervals of this tool.)
+//! With intervals, each begins with no line used yet. (DynamoRIO has no intervals for this tool.)
 //!
 //! Memory grows with the number of distinct lines of each shard and of distinct times, by about 30 bytes each.
 //!
 //! * **Needs** `accesses`; uses `accesses.fetch` to count instructions.
-//! * **Options** `line-size` (bytes, a power of two, default 64), `bins` (how much wider each bin of the histogram is than
-//!   the one before, at least 1; 1 gives each time a bin of its own, default 2), `per-thread`.
+//! * **Options** `line-size` (bytes, a power of two, default 64), `bins` (width of each histogram bin relative to the one
+//!   before, at least 1; 1 gives each time its own bin, default 2), `per-thread`.
 
 use crate::bins::{self, Bins};
 use crate::filtered::Filtered;
@@ -36,7 +36,7 @@ pub struct ReuseTime;
 
 static INFO: ToolInfo = ToolInfo {
     name: "reuse-time",
-    summary: "how many accesses of data lie between two uses of a cache line",
+    summary: "how many data accesses lie between two uses of a cache line",
     needs: Needs { format: None, required: Columns::ACCESSES, optional: Columns::ACCESS_FETCH },
     order: Order::Shards,
     options: &[LINE_SIZE, bins::OPTION, BY_THREAD],
@@ -59,28 +59,28 @@ impl Tool for ReuseTime {
 }
 
 result! {
-    /// Reuse times of a trace or shard, in accesses of data.
+    /// Reuse times of a trace or shard, in data accesses.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Times {
         pub line_size: u64 => "Bytes in a line.";
-        pub accesses: u64 => "Accesses of data.";
+        pub accesses: u64 => "Data accesses.";
         pub instructions: u64 => "Instructions fetched.";
         pub reuses: u64 => "Accesses that have a time.";
-        pub mean: Option<f64> => "The mean time.";
-        pub median: Option<u64> => "The smallest time up to which half of the reuses are.";
-        pub bins: f64 => "How much wider each bin is than the one before.";
-        pub histogram: Vec<TimeBin> => "How often times occur, by bins; empty bins are left out.";
+        pub mean: Option<f64> => "Mean time.";
+        pub median: Option<u64> => "Median: the smallest time that at least half of the reuses do not exceed.";
+        pub bins: f64 => "Width of each bin relative to the one before.";
+        pub histogram: Vec<TimeBin> => "Reuses by time; empty bins are left out.";
     } beside {
-        pub exact: Vec<TimeBin> => "How often each time occurs that does, in ascending order. Not in JSON.";
+        pub exact: Vec<TimeBin> => "Number of reuses after each time that occurs, in ascending order. Not in JSON.";
     }
 }
 
 result! {
-    /// How often times of a range occur.
+    /// Reuses within a range of times.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct TimeBin {
-        pub min: u64 => "The shortest time of the range.";
-        pub max: u64 => "The longest; of the last bin, the longest that occurs.";
+        pub min: u64 => "Shortest time of the bin.";
+        pub max: u64 => "Longest time of the bin; for the last bin, the longest that occurs.";
         pub count: u64 => "Reuses after these times.";
     }
 }

@@ -1,36 +1,35 @@
-//! `schedule`: who runs when: threads, processors, system calls, and how busy everybody was.
+//! `schedule`: when threads and cores run: processors, system calls, busy and idle time.
 //!
-//! For each thread: records, instructions, first and last reading of the clock, the processors it ran on, *migrations* (the
-//! processor differs from the one before, within a shard), *slices* (how often a shard turns to the thread from another
-//! one; 1 where each thread has a file of its own), system calls, those of them that may block, *interrupts* (signals
-//! and the like), and idle and wait records.
+//! For each thread: records, instructions, first and last clock reading, the processors it ran on, *migrations* (the
+//! processor differs from the one before, within a shard), *slices* (how often a shard switches to the thread; 1 if each
+//! thread has its own file), system calls, those among them that may block, *interrupts* (signals and the like), and idle
+//! and wait records.
 //!
-//! **Busy time** comes from clock readings, which stand at the start of each traced buffer and, in newer traces, before and
-//! after each system call. A *thread* counts as busy between two readings, unless they frame a system call that may
-//! block: then that time counts as idle. Where a call that may block and other records stand between two
-//! readings, as in older traces, it is unknown: the time counts as busy, and also as *unclear*. A thread that was
-//! preempted, or that the tracer itself held up, looks busy. In a trace with a file for each *core*, the core counts as busy
-//! for the share of records between two readings that are neither idle nor wait records, at the beginning of that
-//! time. Time before the first and after the last reading counts nowhere; a clock that runs back adds nothing; readings of 0
-//! and 2^64-1 are taken as none, as is processor 2^64-1. (SPEC: drmemtrace.md#grammar-of-a-file,
-//! drmemtrace.md#core-sharded-files.)
+//! **Busy time** comes from clock readings, which are recorded at the start of each traced buffer and, in newer traces, before
+//! and after each system call. A *thread* counts as busy between two readings, unless they enclose a system call that may
+//! block: then that time counts as idle. If both such a call and other records lie between two readings, as in older traces,
+//! the division is unknown: the time counts as busy, and also as *unclear*. A thread that was preempted, or that the tracer
+//! itself delayed, looks busy. In a trace with a file for each *core*, the time between two readings is divided by the share
+//! of idle and wait records between them: the core counts as busy first, then as idle. Time before the first and after the
+//! last reading does not count; a clock that runs backwards adds nothing; readings of 0 and 2^64-1 and processor 2^64-1 are
+//! ignored. (SPEC: drmemtrace.md#grammar-of-a-file, drmemtrace.md#core-sharded-files.)
 //!
-//! In a trace with a file for each core, the tool also tells what the cores did. A *context switch* is where a core leaves a
-//! thread for another one or for idling; it is *voluntary* if a system call or the thread's end stands after the last
-//! instruction outside the kernel, and *direct* if it goes to the thread that the last one asked for. A *migration* is
-//! the coming of a thread that ran on another core before, by the clock. *Latencies* of system calls are those of
-//! `syscalls`, apart for calls after which the core was switched; where the clock is one that a scheduler made up, as in
-//! files that DynamoRIO's scheduler wrote, they say little. A core's *schedule* is a string: a capital letter where the
-//! core turns to a thread, small letters for as many further instructions as the option `letter` says, `_` where it idles and
-//! `-` where it waits; it ends at 2^20 letters. In a trace that is arranged by core as it was recorded (`--order cores`), no
-//! record stands for a core that rests, so that it looks busy until its next thread. (SPEC: drmemtrace.md#analysis-tools.)
+//! For a trace with a file for each core, the tool also reports on the cores. A *context switch* is where a core leaves a
+//! thread for another one or becomes idle; it is *voluntary* if a system call or the thread's end follows the last
+//! instruction outside the kernel, and *direct* if it goes to the thread that the previous one requested. A *migration* is
+//! the arrival of a thread that last ran on another core, by the clock. *Latencies* of system calls are those of `syscalls`,
+//! divided by whether a context switch followed; they mean little if a scheduler generated the clock, as in files written by
+//! DynamoRIO's scheduler. A core's *schedule* is a string: a capital letter for each switch to a thread, a small letter for
+//! every `letter` further instructions, `_` for idling and `-` for waiting; it ends at 2^20 letters. A trace that is arranged
+//! by core as recorded (`--order cores`) has no idle records, so a core looks busy until its next thread.
+//! (SPEC: drmemtrace.md#analysis-tools.)
 //!
-//! The chart divides the time from first to last reading into at most 64 steps of equal width, a power of two of ticks, that
-//! begin at multiples of it. Memory grows with the number of threads, and of context switches, 16 bytes each.
+//! The chart divides the time from first to last reading into at most 64 steps of equal width, a power of two in ticks, that
+//! begin at multiples of it. Memory grows with the number of threads and of context switches, 16 bytes each.
 //!
 //! * **Needs** `threads`; uses `threads.clock`, `threads.cpu`, and `instrs` where shards are cores.
-//! * **Options** `letter` (instructions, idle or wait records, default 500,000), `per-thread` (threads are listed without it,
-//!   too).
+//! * **Options** `letter` (instructions, idle or wait records per letter, default 500,000), `per-thread` (no effect: threads
+//!   are always listed).
 
 mod cores;
 mod lane;
@@ -65,7 +64,7 @@ pub struct Schedule;
 
 static INFO: ToolInfo = ToolInfo {
     name: "schedule",
-    summary: "who runs when: threads, processors, system calls, busy time",
+    summary: "when threads and cores run: processors, system calls, busy and idle time",
     needs: Needs {
         format: None,
         required: Columns::THREADS,
@@ -81,7 +80,7 @@ const LETTER: OptionSpec = OptionSpec::new(
     "letter",
     Kind::Count,
     "500000",
-    "how many instructions, idle or wait records a letter of a core's schedule stands for",
+    "instructions, idle or wait records per letter of a core's schedule",
 );
 
 impl Tool for Schedule {
@@ -104,16 +103,16 @@ impl Tool for Schedule {
 }
 
 result! {
-    /// Who ran when.
+    /// When threads and cores ran.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Schedules {
         pub clock_per_second: Option<u64> => "Ticks of the clock in a second.";
-        pub first_clock: Option<u64> => "The smallest reading.";
-        pub last_clock: Option<u64> => "The largest reading.";
-        pub threads: Vec<ThreadTimes> => "Each thread in order of first appearance.";
-        pub cores: Vec<CoreTimes> => "Each core, by shard.";
-        pub steps: Steps => "What the `busy` lists mean.";
-        pub switching: Option<Switching> => "Context switches; null unless shards are cores.";
+        pub first_clock: Option<u64> => "Smallest clock reading.";
+        pub last_clock: Option<u64> => "Largest clock reading.";
+        pub threads: Vec<ThreadTimes> => "Threads in order of first appearance.";
+        pub cores: Vec<CoreTimes> => "Cores, by shard.";
+        pub steps: Steps => "Steps of time of the `busy` lists.";
+        pub switching: Option<Switching> => "Context switches; null unless the trace has a file for each core.";
     }
 }
 
@@ -121,9 +120,9 @@ result! {
     /// Steps of time.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Steps {
-        pub start: u64 => "The clock at the start of the first step, at or before the first reading.";
+        pub start: u64 => "Clock at the start of the first step, at or before the first reading.";
         pub ticks: u64 => "Ticks in a step.";
-        pub count: u64 => "How many there are.";
+        pub count: u64 => "Number of steps.";
     }
 }
 
@@ -132,21 +131,21 @@ result! {
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct ThreadTimes {
         pub thread: ThreadId, flat => "The thread.";
-        pub process: u64 => "Its process.";
+        pub process: u64 => "Process of the thread.";
         pub records: u64 => "Records.";
         pub instructions: u64 => "Instructions.";
-        pub first_clock: Option<u64> => "Smallest reading of the clock.";
-        pub last_clock: Option<u64> => "Largest reading of the clock.";
+        pub first_clock: Option<u64> => "Smallest clock reading.";
+        pub last_clock: Option<u64> => "Largest clock reading.";
         pub cpus: BTreeSet<u64> => "Processors it ran on.";
-        pub slices: u64 => "How often a shard turned to it.";
+        pub slices: u64 => "How often a shard switched to the thread.";
         pub migrations: u64 => "Changes of processor within a shard.";
         pub syscalls: u64 => "System calls.";
         pub may_block: u64 => "System calls that may block.";
         pub interrupts: u64 => "Signals and interrupts.";
         pub idles: u64 => "Idle records.";
         pub waits: u64 => "Wait records.";
-        pub busy_ticks: u64 => "Ticks in which it was busy.";
-        pub idle_ticks: u64 => "Ticks in calls that may block.";
+        pub busy_ticks: u64 => "Ticks in which the thread was busy.";
+        pub idle_ticks: u64 => "Ticks in system calls that may block.";
         pub unclear_ticks: u64 => "Ticks that count as busy but may have been idle.";
         pub busy: Vec<u64> => "Busy ticks of each step.";
     }
@@ -156,15 +155,15 @@ result! {
     /// One core.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct CoreTimes {
-        pub shard: u32 => "Number of the shard that holds it.";
-        pub core: u64 => "Number of the core, if the trace knows it, else that of the shard.";
+        pub shard: u32 => "Number of the core's shard.";
+        pub core: u64 => "Number of the core, if the trace has it, otherwise of the shard.";
         pub records: u64 => "Records.";
         pub instructions: u64 => "Instructions.";
-        pub slices: u64 => "How often it turned to a thread.";
+        pub slices: u64 => "How often the core switched to a thread.";
         pub idles: u64 => "Idle records.";
         pub waits: u64 => "Wait records.";
-        pub busy_ticks: u64 => "Ticks in which it was busy.";
-        pub idle_ticks: u64 => "Ticks in which it was not.";
+        pub busy_ticks: u64 => "Ticks in which the core was busy.";
+        pub idle_ticks: u64 => "Ticks in which the core was idle or waiting.";
         pub busy: Vec<u64> => "Busy ticks of each step.";
     }
 }

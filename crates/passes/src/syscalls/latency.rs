@@ -6,22 +6,22 @@ result! {
     /// Latencies of the calls that have one, in ticks of the trace's clock.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Latency {
-        pub timed: u64 => "How many calls have one.";
-        pub total_ticks: u64 => "All of them together.";
-        pub mean_ticks: f64 => "The mean.";
-        pub min_ticks: u64 => "The shortest.";
-        pub max_ticks: u64 => "The longest.";
-        pub histogram: Vec<LatencyBin> => "How they are spread; bins without calls are left out.";
+        pub timed: u64 => "Number of calls with a latency.";
+        pub total_ticks: u64 => "Sum of all latencies, in ticks.";
+        pub mean_ticks: f64 => "Mean latency, in ticks.";
+        pub min_ticks: u64 => "Shortest latency, in ticks.";
+        pub max_ticks: u64 => "Longest latency, in ticks.";
+        pub histogram: Vec<LatencyBin> => "Calls by latency; empty bins are left out.";
     }
 }
 
 result! {
-    /// Calls that took about as long.
+    /// Calls within a range of latencies.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct LatencyBin {
-        pub from_ticks: u64 => "The shortest that belongs here.";
-        pub to_ticks: u64 => "The longest.";
-        pub count: u64 => "How many calls.";
+        pub from_ticks: u64 => "Shortest latency of the bin, in ticks.";
+        pub to_ticks: u64 => "Longest latency of the bin, in ticks.";
+        pub count: u64 => "Number of calls.";
     }
 }
 

@@ -1,20 +1,19 @@
 //! `syscalls`: which system calls are made, how they end, and how long they take.
 //!
-//! For each number: *calls*; *failed*, by error; those that *may block*; after how many of them another thread ran on the
-//! core before this one went on (*switched*; seen in traces with a file for each core, where the thread continues on the
-//! same core); the *latency*, from the clock reading right before the call to the first one after it; and where the trace
-//! has the kernel's code, how many calls were recorded with it, and its instructions, further iterations of string
-//! loops left out.
+//! For each number: *calls*; *failed* calls, by error; calls that *may block*; calls after which another thread ran on the
+//! core before this one continued (*switched*; only in traces with a file for each core, if the thread continues on the same
+//! core); the *latency*, from the clock reading right before the call to the first one after it; and if the trace has the
+//! kernel's code, the number of calls recorded with it, and its instructions, without further iterations of string loops.
 //!
-//! A latency is taken only where it is one: the reading before the call stands at most four records before it, and the
-//! one after comes before the thread's next instruction outside the kernel. Traces before version 6 have no such
-//! readings. It includes the time in which the thread was blocked or preempted, and what the tracer itself took. The
-//! histogram has a bin for 0 ticks, one for 1, one for 2 to 3, one for 4 to 7, and so on. Errors that stand before the
-//! first call of a thread count as *unknown*; in a trace with a file for each core, as errors of the core's latest call, if
-//! there is one. (SPEC: drmemtrace.md#grammar-of-a-file, drmemtrace.md#analysis-tools.)
+//! A latency is measured only if both readings belong to the call: the first at most four records before it, and the second
+//! before the thread's next instruction outside the kernel. Traces before version 6 have no such readings. The latency
+//! includes time in which the thread was blocked or preempted, and the tracer's overhead. The histogram has a bin for 0
+//! ticks, one for 1, one for 2 to 3, one for 4 to 7, and so on. Errors before the first call of a thread count as *unknown*;
+//! in a trace with a file for each core, as errors of the core's latest call, if there is one.
+//! (SPEC: drmemtrace.md#grammar-of-a-file, drmemtrace.md#analysis-tools.)
 //!
-//! Names are those of Linux on the trace's architecture; a trace of another system has the numbers only, and a trace does
-//! not say which system it is from. Memory grows with the number of distinct calls and errors, and of threads.
+//! Names are those of Linux on the trace's architecture. A trace does not say which system it is from: for another system, use
+//! the numbers only. Memory grows with the number of distinct calls and errors, and of threads.
 //!
 //! * **Needs** `threads`; uses `threads.clock`, `instrs`.
 //! * **Options** `per-thread`.
@@ -91,14 +90,14 @@ result! {
     /// System calls of a trace or thread.
     #[derive(Clone, Debug, PartialEq)]
     pub struct SyscallCounts {
-        pub calls: u64 => "Calls in all.";
-        pub failed: u64 => "Those that failed.";
+        pub calls: u64 => "System calls.";
+        pub failed: u64 => "System calls that failed.";
         pub clock_per_second: Option<u64> =>
             "Ticks of the clock in a second, for latencies; null if not known.";
         pub syscalls: Vec<SyscallCount> =>
-            "Each call, most frequent first; equal counts by ascending number.";
+            "System calls by number, most frequent first; equal counts by ascending number.";
         pub unknown_errors: Vec<ErrorCount> =>
-            "Failures of calls that are not known, by error as in `syscalls`.";
+            "Failures of unknown calls, by error as in `syscalls`.";
     }
 }
 
@@ -106,34 +105,34 @@ result! {
     /// The calls of one number.
     #[derive(Clone, Debug, PartialEq)]
     pub struct SyscallCount {
-        pub number: u64, key => "The number.";
-        pub name: Option<&'static str> => "Its name on Linux.";
-        pub calls: u64 => "How often it was called.";
-        pub failed: u64 => "How often it failed.";
-        pub errors: Vec<ErrorCount> => "Why, most frequent first; equal counts by ascending number.";
+        pub number: u64, key => "Number of the system call.";
+        pub name: Option<&'static str> => "Name of the call on Linux.";
+        pub calls: u64 => "Number of calls.";
+        pub failed: u64 => "Calls that failed.";
+        pub errors: Vec<ErrorCount> => "Failures by error, most frequent first; equal counts by ascending number.";
         pub may_block: u64 => "Calls that may block, as the trace says.";
-        pub switched: u64 => "Calls after which another thread ran before this one went on.";
-        pub latency: Option<Latency> => "How long it took; null if no call has a latency.";
-        pub kernel: Option<KernelCode> => "The kernel's code; null if the trace has none for it.";
+        pub switched: u64 => "Calls after which another thread ran before this one continued.";
+        pub latency: Option<Latency> => "Latency of the calls; null if no call has one.";
+        pub kernel: Option<KernelCode> => "Kernel code of the calls; null if the trace has none.";
     }
 }
 
 result! {
-    /// How often an error occurred.
+    /// Failures with one error.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ErrorCount {
         pub error: u64 => "Number of the error.";
-        pub name: Option<&'static str> => "Its name on Linux.";
-        pub count: u64 => "How often it occurred.";
+        pub name: Option<&'static str> => "Name of the error on Linux.";
+        pub count: u64 => "Number of failures.";
     }
 }
 
 result! {
-    /// What was recorded of the kernel's code of one call.
+    /// Recorded kernel code of one system call.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct KernelCode {
-        pub recorded: u64 => "How often it was recorded.";
-        pub instructions: u64 => "Its instructions, in all of them together.";
+        pub recorded: u64 => "Number of calls recorded with kernel code.";
+        pub instructions: u64 => "Kernel instructions, summed over these calls.";
     }
 }
 

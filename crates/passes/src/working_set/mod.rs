@@ -1,18 +1,17 @@
-//! `working-set`: how much memory is in use, in all and over time.
+//! `working-set`: the amount of memory in use, in total and over time.
 //!
 //! Counts distinct cache lines and pages: those of instructions (fetches and prefetches of instructions) and those of data
 //! (reads, writes and all other prefetches; flushes do not count), as in [`histogram`](crate::histogram).
 //!
-//! Over time: each shard is divided into at most 64 intervals of equal width. The width is a power of two, the
-//! smallest that suffices, and intervals begin at multiples of it. Positions are instructions of the shard, counted from 0; an
-//! access belongs to the instruction before it. In a trace without instruction fetches positions are records. For each
-//! interval the tool says how many distinct lines were touched in it, and how many up to its end. Shards are
-//! laid over each other by position for the series of the whole trace, and a line that two of them
-//! touch counts once. With `per-thread` the same is reported for each thread, at the positions of its shard. (Position is
-//! progress of each shard, not time of day.)
+//! Over time: each shard is divided into at most 64 intervals of equal width. The width is the smallest power of two that
+//! suffices, and intervals begin at multiples of it. Positions are instructions of the shard, counted from 0; an
+//! access belongs to the instruction before it. In a trace without instruction fetches, positions are records. For each
+//! interval the tool reports the distinct lines touched in it, and those touched up to its end. For the series of the whole
+//! trace, shards are overlaid by position, and a line that two of them touch counts once. `per-thread` adds the same for each
+//! thread, at the positions of its shard. (Position is the progress of each shard, not time.)
 //!
-//! Memory grows with the number of distinct lines of each shard, about 20 to 40 bytes each, those of an access to more than
-//! 64 lines together; it does not grow with the length of the trace.
+//! Memory grows with the number of distinct lines of each shard, about 20 to 40 bytes each (the lines of an access to more
+//! than 64 lines are stored together); it does not grow with the length of the trace.
 //!
 //! * **Needs** `accesses`; uses `accesses.fetch`.
 //! * **Options** `line-size` (bytes, default 64), `page-size` (bytes, default 4096, at least `line-size`), `per-thread`.
@@ -46,7 +45,7 @@ pub struct WorkingSet;
 
 static INFO: ToolInfo = ToolInfo {
     name: "working-set",
-    summary: "distinct cache lines and pages, in all and over time",
+    summary: "distinct cache lines and pages, in total and over time",
     needs: Needs { format: None, required: Columns::ACCESSES, optional: Columns::ACCESS_FETCH },
     order: Order::Pieces,
     options: &[LINE_SIZE, PAGE_SIZE, PER_THREAD],
@@ -76,37 +75,37 @@ impl Tool for WorkingSet {
 }
 
 result! {
-    /// How much memory is in use.
+    /// Distinct lines and pages in use.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Footprints {
         pub line_size: u64 => "Bytes in a line.";
         pub page_size: u64 => "Bytes in a page.";
-        pub axis: &'static str => "What positions count.";
+        pub axis: &'static str => "Unit of positions: instructions or records.";
         pub total: Footing, flat => "The whole trace.";
-        pub shards: Vec<ShardFooting>, perhaps => "Each shard, if there are several.";
+        pub shards: Vec<ShardFooting>, perhaps => "Shards, if there are several.";
     }
 }
 
 result! {
-    /// The memory in use of one shard.
+    /// Distinct lines and pages used by one shard.
     #[derive(Clone, Debug, PartialEq)]
     pub struct ShardFooting {
         pub shard: u32 => "The shard's number.";
         pub thread: Option<ThreadId>, flat => "The thread, if the shard is one.";
         pub core: Option<u64>, perhaps =>
-            "The core, if the shard is one: its number, or that of the shard if it is not known.";
-        pub footing: Footing, flat => "Its memory.";
+            "Number of the core, if the shard is one; the shard's number if the trace does not have it.";
+        pub footing: Footing, flat => "Lines and pages of the shard.";
     }
 }
 
 result! {
-    /// The memory in use of a trace or shard.
+    /// Distinct lines and pages used by a trace or shard.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Footing {
         pub lines: Distinct => "Distinct lines.";
         pub pages: Distinct => "Distinct pages.";
-        pub interval: u64 => "Positions in an interval.";
-        pub start: u64 => "The position at which the first interval begins.";
+        pub interval: u64 => "Width of an interval, in positions.";
+        pub start: u64 => "Position at which the first interval begins.";
         pub instr_lines: Vec<u64> => "Distinct instruction lines of each interval.";
         pub data_lines: Vec<u64> => "Distinct data lines of each interval.";
         pub data_pages: Vec<u64> => "Distinct data pages of each interval.";
@@ -114,7 +113,7 @@ result! {
         pub data_lines_so_far: Vec<u64> => "Distinct data lines up to the end of each interval.";
         pub data_pages_so_far: Vec<u64> => "Distinct data pages up to the end of each interval.";
     } beside {
-        pub end: u64 => "The position after the last. The last interval may reach further.";
+        pub end: u64 => "Position after the last one. The last interval may reach further.";
     }
 }
 
@@ -122,9 +121,9 @@ result! {
     /// Distinct lines or pages.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Distinct {
-        pub total: u64 => "Those of instructions or data; one that holds both counts once.";
-        pub instr: u64 => "Those of instructions.";
-        pub data: u64 => "Those of data.";
+        pub total: u64 => "Touched by instructions or data; one with both counts once.";
+        pub instr: u64 => "Touched by instruction fetches and prefetches.";
+        pub data: u64 => "Touched by data accesses.";
     }
 }
 

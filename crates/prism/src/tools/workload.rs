@@ -1,15 +1,14 @@
-//! `workload`: what threads and functions compute, move and tell each other, and the critical path.
+//! `workload`: work of threads and functions, communication between threads, and the critical path.
 //!
-//! Work is computations, loads and stores. A byte is communicated when a thread reads it that another one wrote last. The
-//! critical path is the longest chain of work in which each part had to wait for the one before it, at creations and joins of
-//! threads, locks, barriers and conditions: no number of processors makes the run shorter.
+//! Work consists of computations, loads and stores. A byte is communicated when a thread reads it that another thread wrote
+//! last. The critical path is the longest chain of work in which each part had to wait for the one before it, at creations and
+//! joins of threads, locks, barriers and conditions: more processors cannot make the run shorter.
 //!
-//! Events are read twice where other analyses run beside it: these share lenses, which have no computations and no second value
-//! of waits. So it has a reader of its own for rows of the table `events`, at the end. That costs the time of decoding, and no
-//! memory.
+//! If other analyses run beside it, events are read twice: the others share lenses, which lack computations and the mutexes of
+//! waits, so this tool reads the table `events` separately at the end. This costs decoding time, but no memory.
 //!
 //! * **Needs** workload events.
-//! * **Options** `top` (functions that are listed, those with the most work; default 20; JSON has all).
+//! * **Options** `top` (functions listed, those with the most work; default 20; JSON has all).
 
 use crate::batch::At;
 use crate::event::{Compute, Context, Kind, Memory, Name, Place, Sync, context};
@@ -32,7 +31,7 @@ use std::sync::{Arc, Mutex};
 #[derive(Debug)]
 pub struct OfWorkload;
 
-const TOP: OptionSpec = OptionSpec::new("top", OptionKind::Count, "20", "how many functions to list");
+const TOP: OptionSpec = OptionSpec::new("top", OptionKind::Count, "20", "number of functions to list");
 
 static INFO: ToolInfo = ToolInfo {
     name: "workload",
@@ -75,22 +74,23 @@ result! {
     #[derive(Clone, Debug, PartialEq)]
     pub struct WorkloadReport {
         pub work: u64 => "Computations, loads and stores of all threads.";
-        pub critical_path: u64 => "Those on the critical path.";
-        pub threads: Vec<ThreadWork> => "The threads, by number.";
-        pub communication: Vec<Communication> => "Bytes from thread to thread.";
-        pub functions: Vec<FunctionWork> => "The functions, those with the most work first.";
-        pub unplaced: u64 => "Accesses without address or size, or beyond the memory that is remembered: they communicate nothing.";
-        pub unknown_joins: u64 => "Joins of threads whose creation is not in the trace: they wait for nothing.";
+        pub critical_path: u64 => "Computations, loads and stores on the critical path.";
+        pub threads: Vec<ThreadWork> => "Threads, by number.";
+        pub communication: Vec<Communication> => "Bytes communicated between threads.";
+        pub functions: Vec<FunctionWork> => "Functions, by work, most first.";
+        pub unplaced: u64 =>
+            "Accesses without address or size, or outside the shadow memory: not counted as communication.";
+        pub unknown_joins: u64 => "Joins of threads whose creation is not in the trace: not counted as waits.";
     } beside {
-        top: usize => "How many functions are shown.";
+        top: usize => "Number of functions to show.";
     }
 }
 
 result! {
-    /// A thread.
+    /// One thread.
     #[derive(Clone, Debug, PartialEq)]
     pub struct ThreadWork {
-        pub thread: u64, key => "Its number; 0 before the first swap.";
+        pub thread: u64, key => "Number of the thread; 0 before the first swap.";
         pub integer: u64 => "Computations on integers.";
         pub float: u64 => "Computations on floating-point numbers.";
         pub other: u64 => "Computations of unknown format.";
@@ -99,7 +99,7 @@ result! {
         pub bytes_loaded: u64 => "Bytes loaded.";
         pub bytes_stored: u64 => "Bytes stored.";
         pub synchronizations: u64 => "Calls of thread libraries.";
-        pub on_critical_path: u64 => "Its work on the critical path.";
+        pub on_critical_path: u64 => "Work of the thread on the critical path.";
     }
 }
 
@@ -107,19 +107,19 @@ result! {
     /// Bytes that a thread read and another one wrote.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Communication {
-        pub from: u64, key => "The thread that wrote.";
-        pub to: u64, key => "The thread that read.";
-        pub bytes: u64 => "Bytes, each as often as it was read.";
+        pub from: u64, key => "Thread that wrote.";
+        pub to: u64, key => "Thread that read.";
+        pub bytes: u64 => "Bytes read; a byte counts each time it is read.";
     }
 }
 
 result! {
-    /// A function.
+    /// One function.
     #[derive(Clone, Debug, PartialEq)]
     pub struct FunctionWork {
-        pub function: String, key => "Its name; empty for what is outside of all functions.";
-        pub calls: u64 => "How often it was entered.";
-        pub integer: u64 => "Computations on integers, without those of functions that it calls.";
+        pub function: String, key => "Name of the function; empty for work outside all functions.";
+        pub calls: u64 => "Number of entries.";
+        pub integer: u64 => "Computations on integers, without those of callees.";
         pub float: u64 => "Computations on floating-point numbers.";
         pub other: u64 => "Computations of unknown format.";
         pub loads: u64 => "Loads.";

@@ -11,7 +11,7 @@ use quipu_model::{Batch, Columns, Error, ErrorKind, Order, Pass, Report, Result,
 /// Static description of the tool.
 pub static INFO: ToolInfo = ToolInfo {
     name: "cacheray-caches",
-    summary: "caches as Cacheray's simulator has them, with its faults",
+    summary: "caches as in Cacheray's simulator, including its faults",
     needs: Needs { format: None, required: Columns::ACCESSES, optional: Columns::NONE },
     order: Order::Time,
     options: &[],
@@ -84,26 +84,26 @@ impl Pass for ModelPass {
 }
 
 result! {
-    /// What the caches counted.
+    /// Counts of the caches.
     #[derive(Debug)]
     pub struct ModelReport {
-        pub levels: Vec<LevelCounts> => "The caches, the nearest to the core first.";
-        pub too_large: u64 => "Accesses of 128 bytes and more, which the model cannot take.";
+        pub levels: Vec<LevelCounts> => "Caches, the one nearest to the core first.";
+        pub too_large: u64 => "Accesses of 128 bytes or more, which the model cannot handle.";
     }
 }
 
 result! {
-    /// What one cache counted.
+    /// Counts of one cache.
     #[derive(Debug)]
     pub struct LevelCounts {
-        pub name: String => "Its name.";
-        pub bytes: i64 => "Its size.";
+        pub name: String => "Name of the cache.";
+        pub bytes: i64 => "Size in bytes.";
         pub line_bytes: i64 => "Bytes in a line.";
-        pub ways: i64 => "Lines in a set; 0 if all lines are one set.";
+        pub ways: i64 => "Lines in a set; 0 if the cache is fully associative.";
         pub accesses: u64 => "Lines read or written.";
-        pub reads: u64 => "Lines read; not counted where all lines are one set.";
-        pub hits: u64 => "Reads that found their line.";
-        pub misses: u64 => "Reads that did not.";
+        pub reads: u64 => "Lines read; not counted if the cache is fully associative.";
+        pub hits: u64 => "Reads that hit.";
+        pub misses: u64 => "Reads that missed.";
     }
 }
 

@@ -17,147 +17,145 @@ const HOT: f64 = 0.8;
 const COLD: f64 = 0.01;
 
 result! {
-    /// Which types and fields accesses and misses went to.
+    /// Accesses and misses by type and field.
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct TypeReport {
         pub line_size: u64 => "Bytes in a line.";
-        pub levels: Vec<String> => "The levels of caches that data goes through, from the cores to memory.";
+        pub levels: Vec<String> => "Cache levels that data goes through, from the cores to memory.";
         pub all: Numbers => "All accesses.";
-        pub unknown: Numbers => "Those to memory that no region has.";
-        pub untyped: Numbers => "Those to regions whose type was not found.";
-        pub types: Vec<TypeRow> => "The types.";
-        pub more_types: u64 => "How many further types there are.";
-        pub sites: Vec<SiteRow> => "Where memory was got.";
-        pub more_sites: u64 => "How many further places there are.";
-        pub threads: Vec<ThreadRow> => "The threads, in order of appearance.";
-        pub moves: u64, named("true_sharing") => "How often lines went from thread to thread for data.";
-        pub false_sharing: u64 => "How often they did so for data that the other thread did not touch.";
-        pub shared: Vec<SharedLine> => "The lines that did.";
-        pub more_shared: u64 => "How many further lines did.";
-        pub has_types: bool => "Whether there was anything to find types in.";
-        pub regions_left_out: u64 => "Regions beyond the most that are kept.";
+        pub unknown: Numbers => "Accesses to memory outside all regions.";
+        pub untyped: Numbers => "Accesses to regions whose type was not found.";
+        pub types: Vec<TypeRow> => "Types.";
+        pub more_types: u64 => "Number of further types.";
+        pub sites: Vec<SiteRow> => "Allocation sites and variables.";
+        pub more_sites: u64 => "Number of further sites.";
+        pub threads: Vec<ThreadRow> => "Threads, in order of appearance.";
+        pub moves: u64, named("true_sharing") => "Transfers of lines between threads by true sharing.";
+        pub false_sharing: u64 => "Transfers of lines between threads by false sharing.";
+        pub shared: Vec<SharedLine> => "Lines transferred between threads.";
+        pub more_shared: u64 => "Number of further such lines.";
+        pub has_types: bool => "Whether any source of types was available.";
+        pub regions_left_out: u64 => "Regions ignored because the maximum number was reached.";
     }
 }
 
 result! {
-    /// Accesses, lines and misses of something.
+    /// Numbers of accesses, lines and misses.
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct Numbers {
         pub accesses: u64 => "Reads and writes.";
         pub reads: u64 => "Reads.";
         pub writes: u64 => "Writes.";
         pub lines: u64 => "Distinct lines touched.";
-        pub misses: Vec<u64> => "Misses of each level, prefetches left out.";
+        pub misses: Vec<u64> => "Misses of each level, without prefetches.";
     }
 }
 
 result! {
-    /// A type.
+    /// One type.
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct TypeRow {
-        pub name: String, key => "Its name; of one that was not found, as the trace has it.";
-        pub is_known: bool => "Whether it was found.";
-        pub size: u64 => "Bytes from one element of an array to the next; 0 if unknown.";
-        pub align: u64 => "Its alignment as far as fields tell it.";
-        pub declared: Option<String> => "Where it is declared: file and line.";
-        pub regions: u64 => "Regions that were said to have it.";
-        pub numbers: Numbers, flat => "What was counted.";
-        pub straddling: u64 => "Accesses that go on in a further line.";
-        pub several_fields: u64 => "Accesses to more than one field, padding among them.";
+        pub name: String, key => "Name of the type; if it was not found, the name in the trace.";
+        pub is_known: bool => "Whether the type was found.";
+        pub size: u64 => "Size in bytes, including trailing padding; 0 if unknown.";
+        pub align: u64 => "Alignment in bytes, as far as the fields reveal it.";
+        pub declared: Option<String> => "File and line of the declaration.";
+        pub regions: u64 => "Regions of the type.";
+        pub numbers: Numbers, flat => "Counts for the type.";
+        pub straddling: u64 => "Accesses that straddle lines.";
+        pub several_fields: u64 => "Accesses to more than one field, counting padding as a field.";
         pub leaving: u64 => "Accesses that begin in a region and continue after it.";
         pub fetched: u64 =>
-            "Bytes of the type in lines in which it was touched; each time that memory is given to another \
-             region, anew.";
-        pub used: u64 => "Bytes of these that were touched.";
-        pub false_sharing: u64 => "How often lines with this type went from thread to thread for nothing.";
-        pub fields: Vec<FieldRow> => "Its fields, by offset.";
-        pub padding: PartRow => "What belongs to no field.";
-        pub trailing: PartRow => "What lies after the only element of a region that is longer.";
-        pub threads: Vec<ThreadRow> => "Accesses of each thread; those without any are left out.";
+            "Bytes of the type in lines in which it was touched; counted again when memory is reused for another region.";
+        pub used: u64 => "Fetched bytes that were touched.";
+        pub false_sharing: u64 => "Transfers of lines with this type between threads by false sharing.";
+        pub fields: Vec<FieldRow> => "Fields, by offset.";
+        pub padding: PartRow => "Bytes that belong to no field.";
+        pub trailing: PartRow => "Bytes after the only element of a longer region.";
+        pub threads: Vec<ThreadRow> => "Accesses of each thread; threads without any are left out.";
     } beside {
         pub(super) bytes: Vec<Byte> =>
-            "What each byte belongs to, for the picture: of types that are not too large.";
+            "Field of each byte, for the picture; only for types that are not too large.";
     }
 }
 
 result! {
-    /// A field.
+    /// One field.
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct FieldRow {
-        pub path: String => "The way to it; empty if the type has no members.";
-        pub text: String, named("type") => "How its type is written.";
-        pub offset: u64 => "Bytes before it, the first time that it is there.";
-        pub size: u64 => "Its bytes, each time.";
-        pub count: u64 => "How often it is there.";
-        pub declared: Option<String> => "Where it is declared: file and line.";
+        pub path: String => "Path of the field; empty if the type has no members.";
+        pub text: String, named("type") => "Type of the field, as declared.";
+        pub offset: u64 => "Offset of its first occurrence, in bytes.";
+        pub size: u64 => "Size of each occurrence, in bytes.";
+        pub count: u64 => "Number of occurrences in the type.";
+        pub declared: Option<String> => "File and line of the declaration.";
         pub heat: &'static str => "`hot`, `warm`, `cold` or `untouched`.";
-        pub part: PartRow, flat => "What was counted.";
+        pub part: PartRow, flat => "Counts for the field.";
     }
 }
 
 result! {
-    /// Some bytes of a type.
+    /// Counts for some bytes of a type.
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct PartRow {
-        pub numbers: Numbers, flat => "What was counted.";
-        pub straddling: u64 => "Accesses that begin here and go on in a further line.";
-        pub fetched: u64 => "Its bytes in lines in which the type was touched.";
-        pub used: u64 => "Bytes of these that were touched.";
+        pub numbers: Numbers, flat => "Counts for these bytes.";
+        pub straddling: u64 => "Accesses that begin here and straddle lines.";
+        pub fetched: u64 => "These bytes in lines in which the type was touched.";
+        pub used: u64 => "Fetched bytes that were touched.";
     }
 }
 
 result! {
-    /// A place where memory was got: a variable, or annotations that say the same (the trace does not say from where).
+    /// An allocation site: a variable, or equal annotations (the trace does not record where they come from).
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct SiteRow {
-        pub name: String => "The variable, or the type as the annotation names it.";
+        pub name: String => "Name of the variable, or of the type in the annotation.";
         pub kind: &'static str => "`variable` or `annotation`.";
-        pub of: Option<String>, named("type") => "The type; `null` if it was not found.";
-        pub bytes: u64 => "Bytes got at once.";
-        pub regions: u64 => "How often.";
-        pub numbers: Numbers, flat => "What was counted.";
+        pub of: Option<String>, named("type") => "Type; `null` if it was not found.";
+        pub bytes: u64 => "Size of each region, in bytes.";
+        pub regions: u64 => "Number of regions.";
+        pub numbers: Numbers, flat => "Counts for these regions.";
     }
 }
 
 result! {
-    /// A thread.
+    /// One thread.
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct ThreadRow {
         pub thread: ThreadId, flat => "The thread.";
-        pub numbers: Numbers, flat => "What was counted.";
+        pub numbers: Numbers, flat => "Counts for the thread.";
     }
 }
 
 result! {
-    /// A line that threads took over from each other.
+    /// A line that was transferred between threads.
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct SharedLine {
-        pub addr: u64 as Hex, key => "Its first address.";
+        pub addr: u64 as Hex, key => "First address of the line.";
         pub false_sharing: u64 =>
-            "How often it moved for nothing: one of two threads wrote, and neither touched what the other \
-             wrote.";
-        pub moves: u64, named("true_sharing") => "How often it moved for data.";
-        pub parts: Vec<SharedPart> => "What the threads had of it where it moved for nothing.";
+            "Transfers by false sharing: one of two threads wrote, and neither touched a byte that the other wrote.";
+        pub moves: u64, named("true_sharing") => "Transfers by true sharing.";
+        pub parts: Vec<SharedPart> => "Parts of the line that the threads touched, in transfers by false sharing.";
     }
 }
 
 result! {
-    /// What a thread had of a shared line.
+    /// A part of a shared line that a thread touched.
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct SharedPart {
         pub thread: ThreadId, flat => "The thread.";
-        pub of: Option<String> => "The type or variable; `null` for memory of no region.";
-        pub element: u64 => "Which element of its region it is.";
-        pub field: Option<String> => "The field; `null` for padding and what has none.";
+        pub of: Option<String> => "Type or variable; `null` for memory outside all regions.";
+        pub element: u64 => "Index of the element in its region.";
+        pub field: Option<String> => "Field; `null` for padding and memory without fields.";
     }
 }
 
 result! {
-    /// A field that misses, as `caches` lists them.
+    /// A field with misses, as listed by `caches`.
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct MissingField {
-        pub of: Option<String>, named("type") => "The type; `null` for memory of no region.";
-        pub field: Option<String> => "The field.";
+        pub of: Option<String>, named("type") => "Type; `null` for memory outside all regions.";
+        pub field: Option<String> => "Field; `null` if there is none.";
         pub misses: Vec<u64> => "Misses of each level.";
     }
 }

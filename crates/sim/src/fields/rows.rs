@@ -26,7 +26,7 @@ pub(crate) struct Each;
 
 static INFO: ToolInfo = ToolInfo {
     name: "accesses-with-types",
-    summary: "each access with the type, field and element that it goes to",
+    summary: "each access with the type, field and element that it touches",
     needs: Needs { format: None, required: Columns::ACCESSES, optional: Columns::REGIONS },
     order: Order::Time,
     options: &[BINARY, TYPES, BASE],
@@ -39,16 +39,16 @@ rows! {
         at: Vec<u32> => "Record index inside the batch.";
         addr: Vec<u64> as Type::Address, role(Role::ADDRESS) => "First byte touched.";
         size: Vec<u32>, missing(0u32), role(Role::SIZE), unit(Unit::BYTES)
-            => "Bytes touched, where the trace knows.";
-        kind: Vec<AccessKind>, role(Role::ACCESS_KIND) => "What the access does.";
-        pc: Vec<u64> as Type::Address, missing(0u64), role(Role::PC) => "The instruction that made it.";
-        ty("type"): Maybe<Strings> => "Type of the region's elements; of an unknown one, its name in the trace.";
+            => "Bytes touched, if the trace has the size.";
+        kind: Vec<AccessKind>, role(Role::ACCESS_KIND) => "Kind of the access.";
+        pc: Vec<u64> as Type::Address, missing(0u64), role(Role::PC) => "Address of the instruction that made the access.";
+        ty("type"): Maybe<Strings> => "Type of the region's elements; if unknown, its name in the trace.";
         field: Maybe<Strings>
-            => "Way to the field that has the first byte; empty in types without members, null in padding.";
-        element: Maybe<Vec<u64>> => "Which element of the region it is, from 0.";
-        offset: Maybe<Vec<u64>>, unit(Unit::BYTES) => "Bytes of the element before the access.";
+            => "Path of the field that has the first byte; empty in types without members, null in padding.";
+        element: Maybe<Vec<u64>> => "Index of the element in the region, from 0.";
+        offset: Maybe<Vec<u64>>, unit(Unit::BYTES) => "Offset of the access in the element.";
         region: Maybe<Vec<u64>> as Type::Address => "First byte of the region.";
-        variable: Maybe<Strings> => "The variable, if the memory is one.";
+        variable: Maybe<Strings> => "Name of the variable, if the region is one.";
     }
 }
 

@@ -1,31 +1,31 @@
-//! `types`: which types and fields the program's accesses and misses go to.
+//! `types`: the program's accesses and misses by type and field.
 //!
-//! All accesses run through the machine of `caches`, and each is reported by the type that its memory has: by field, by place of
-//! allocation, by thread. Memory has a type where the trace annotates it (of regions over each other, the newest counts), and
-//! where a variable of the program lies, if `base` says where the program was loaded. What has neither is *unknown*, and always
-//! shown. A trace that says nothing of regions is reported by variables alone. Variables on the stack are unknown: no access
-//! comes with the stack pointer that debug information counts from.
+//! All accesses run through the machine of `caches`, and are reported by the type of their memory: by field, by allocation
+//! site, by thread. Memory has a type if the trace annotates it (of overlapping regions, the newest counts), or if a variable
+//! of the program lies there, provided that `base` gives the load address. Other memory is *unknown*, and always shown. A
+//! trace without regions is reported by variables alone. Variables on the stack are unknown, because traces lack the stack
+//! pointer that debug information refers to.
 //!
-//! Types come from the program's debug information (`binary`) or from a file of types as Cacheray's extractor writes it
-//! (`types`), from the file where the program has none of a name; without both, types are told by the names of annotations. A
-//! file of types knows no source lines, and a structure's size only up to its last member.
+//! Types come from the program's debug information (`binary`) or from a file of types written by Cacheray's extractor
+//! (`types`), which is used for names that the program lacks; without both, types are distinguished by the names in
+//! annotations. A file of types has no source lines, and gives a structure's size only up to its last member.
 //!
-//! * The elements of an array are one field, `slots[].key`. Members of a union that have the same bytes are one, `i|f`, and
-//!   bit fields that share bytes; of other members that lie over each other, the one that fits the access best is meant.
-//! * An access counts once for its type and once for each field that it touches. One that touches several fields, or a field and
-//!   padding, is counted as such, and so is one that continues in the next line. A miss counts for the field that has the
-//!   first byte that was wanted of the line.
-//! * Fields are *hot* that together have 80 % of their type's accesses (the fewest that do), and *cold* that have less than 1 %.
-//! * *Fetched* are a type's bytes in lines in which it was touched, *used* those that were touched; what of padding was
-//!   fetched is lost in any case, what of cold fields was is lost until they move elsewhere. Memory that is freed and given
-//!   out again counts anew. With lines of more than 64 bytes, all bytes of a 64th of a line count as one.
-//! * *False sharing*: a turn is what one thread does to a line until another touches it. If either of two successive turns
-//!   wrote, and neither touched a byte that the other wrote, the line moved from core to core for nothing. Turns are those of the
+//! * The elements of an array are one field, `slots[].key`. Members of a union with the same bytes are one field, `i|f`, and so
+//!   are bit fields that share bytes; of other overlapping members, the one that fits the access best counts.
+//! * An access counts once for its type and once for each field that it touches. Accesses to several fields, or to a field and
+//!   padding, are also counted separately, as are those that straddle lines. A miss counts for the field with the first
+//!   requested byte of the line.
+//! * *Hot* fields are the smallest set that has 80 % of their type's accesses; *cold* fields have less than 1 % each.
+//! * *Fetched* bytes are those of a type in lines in which it was touched, *used* bytes those that were touched. Fetched padding
+//!   is always wasted, fetched cold fields until they are moved elsewhere. Memory that is freed and allocated again counts
+//!   again. With lines of more than 64 bytes, all bytes of a 64th of a line count as one.
+//! * *False sharing*: a turn is the accesses of one thread to a line until another thread touches it. If at least one of two
+//!   successive turns wrote, and neither touched a byte that the other wrote, the transfer was false sharing. Turns follow the
 //!   trace's order, and prefetches do not count.
 //!
-//! In SQL, the table function `accesses_with_types(t)` has each access with its type, field and element.
+//! In SQL, the table function `accesses_with_types(t)` gives the type, field and element of each access.
 //!
-//! Memory grows with the pages touched (3 KiB for 4 KiB), the live regions, the distinct lines of each field, and fields
+//! Memory grows with the pages touched (3 KiB per 4 KiB page), the live regions, the distinct lines of each field, and fields
 //! times threads.
 //!
 //! * **Needs** `accesses`; uses `regions`, `threads`, `accesses.fetch`. Without `regions`, it needs `binary`.
@@ -47,12 +47,12 @@ use quipu_model::{
 #[derive(Debug)]
 pub struct TypeTool;
 
-const TYPES_TOP: OptionSpec = TOP.doc("how many types, places and lines to list");
+const TYPES_TOP: OptionSpec = TOP.doc("number of types, sites and lines to list");
 
 /// Static description of the tool.
 pub static INFO: ToolInfo = ToolInfo {
     name: "types",
-    summary: "which types and fields accesses and misses go to",
+    summary: "accesses and misses by type and field",
     needs: Needs { format: None, required: Columns::ACCESSES, optional: OPTIONAL.or(Columns::REGIONS) },
     order: Order::Time,
     options: &[

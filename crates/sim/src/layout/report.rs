@@ -13,72 +13,72 @@ use quipu_model::result;
 use quipu_model::result::Hex;
 
 result! {
-    /// What layouts of a type give.
+    /// Misses with alternative layouts of a type.
     #[derive(Clone, Debug, PartialEq)]
     pub struct LayoutReport {
-        pub name: String, named("type") => "The type.";
-        pub size: u64 => "Bytes of an element.";
-        pub align: u64 => "Its alignment.";
+        pub name: String, named("type") => "Name of the type.";
+        pub size: u64 => "Size of an element, in bytes.";
+        pub align: u64 => "Alignment, in bytes.";
         pub arrays: u64, named("regions") => "Regions with several elements.";
-        pub singles: u64, named("single_regions") => "Regions with one.";
-        pub levels: Vec<String> => "The levels of caches that data goes through, from the cores to memory.";
+        pub singles: u64, named("single_regions") => "Regions with one element.";
+        pub levels: Vec<String> => "Cache levels that data goes through, from the cores to memory.";
         pub accesses: u64 => "Reads and writes of the type.";
-        pub other_accesses: u64 => "All others.";
-        pub members: Vec<MemberRow> => "The members, by offset.";
-        pub layouts: Vec<Row> => "The layouts; the first is the one there is.";
-        pub best: usize => "The one with the fewest misses.";
+        pub other_accesses: u64 => "All other reads and writes.";
+        pub members: Vec<MemberRow> => "Members, by offset.";
+        pub layouts: Vec<Row> => "Layouts; the first is the present one.";
+        pub best: usize => "Position of the best layout in `layouts`.";
         pub is_proposal: bool => "Whether the layouts are proposals.";
-        pub language: &'static str => "The language of the declaration.";
-        pub declaration: String => "The new declaration.";
+        pub language: &'static str => "Language of the declaration.";
+        pub declaration: String => "Declaration with the new layout.";
     }
 }
 
 result! {
-    /// A member.
+    /// One member.
     #[derive(Clone, Debug, PartialEq)]
     pub struct MemberRow {
-        pub name: String => "Its name.";
-        pub text: String, named("type") => "How its type is written.";
-        pub offset: u64 => "Bytes before it.";
-        pub size: u64 => "Its bytes.";
+        pub name: String => "Name of the member.";
+        pub text: String, named("type") => "Type of the member, as declared.";
+        pub offset: u64 => "Offset in the element, in bytes.";
+        pub size: u64 => "Size in bytes.";
         pub reads: u64 => "Reads.";
         pub writes: u64 => "Writes.";
     }
 }
 
 result! {
-    /// A layout.
+    /// One layout.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Row {
-        pub what: String, key => "What was done.";
+        pub what: String, key => "Description of the change.";
         pub form: &'static str => "`struct`, `split`, `soa` or `aos`.";
-        pub size: u64 => "Bytes of an element, all parts together.";
-        pub misses: Vec<u64> => "Misses of all accesses, level by level.";
-        pub type_misses: Vec<u64> => "Those of accesses to the type.";
-        pub members: Vec<MissesBy> => "Those of each member; of what belongs to none after them.";
-        pub moved: u64 => "Regions that went elsewhere.";
-        pub kept: u64 => "Regions that stay as they are.";
-        pub divided: u64 => "Accesses that became several.";
-        pub fresh_from: Option<u64> as Hex => "Where regions went that did not fit.";
+        pub size: u64 => "Size of an element, all parts together, in bytes.";
+        pub misses: Vec<u64> => "Misses of all accesses, by level.";
+        pub type_misses: Vec<u64> => "Misses of accesses to the type, by level.";
+        pub members: Vec<MissesBy> => "Misses of each member; the last row is padding.";
+        pub moved: u64 => "Regions moved to other addresses.";
+        pub kept: u64 => "Regions left as they are.";
+        pub divided: u64 => "Accesses divided into several.";
+        pub fresh_from: Option<u64> as Hex => "First address used for regions that did not fit.";
     }
 }
 
 result! {
-    /// Where a member lies, and what it misses.
+    /// Position and misses of a member.
     #[derive(Clone, Debug, PartialEq)]
     pub struct MissesBy {
-        pub name: String => "Its name, or `(padding)`.";
-        pub spot: Spot, flat => "Where it lies.";
-        pub misses: Vec<u64> => "Its misses, level by level.";
+        pub name: String => "Name of the member, or `(padding)`.";
+        pub spot: Spot, flat => "Position in the layout.";
+        pub misses: Vec<u64> => "Misses of the member, by level.";
     }
 }
 
 result! {
-    /// A part and an offset in it.
+    /// A part of the layout and an offset in it.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Spot {
-        pub part: Option<u64> => "The part.";
-        pub offset: Option<u64> => "Bytes before it.";
+        pub part: Option<u64> => "Number of the part.";
+        pub offset: Option<u64> => "Offset in the part, in bytes.";
     }
 }
 

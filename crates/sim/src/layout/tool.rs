@@ -1,36 +1,36 @@
-//! `layout`: what another layout of a type would give.
+//! `layout`: misses with other layouts of a type.
 //!
-//! All accesses run through the machine of `caches` as they are, and again with the elements of one type laid out
-//! differently: what goes to the type's regions goes where the member is now, everything else stays. Told are the misses of
-//! each level before and after, of all accesses and of each member, and the new declaration.
+//! All accesses run through the machine of `caches` unchanged, and again with a different layout of one type: accesses to the
+//! type's regions go to the new addresses of the members, all others stay. The tool reports the misses of each level before
+//! and after, for all accesses and for each member, and the new declaration.
 //!
-//! Regions have the type where the trace annotates them (of regions over each other, the newest counts), and where a variable of
-//! the program lies. Types come from the program's debug information (`binary`) or a file of types (`types`).
+//! Regions have the type if the trace annotates them with it (of overlapping regions, the newest counts), or if a variable of
+//! the program lies there. Types come from the program's debug information (`binary`) or a file of types (`types`).
 //!
-//! What may be asked for:
+//! Layouts:
 //!
-//! * `order`: members in this order, each as soon as its alignment allows; those that are not named follow as they were.
-//! * `split`: hot members apart from all others, which lie after them in an array of their own, by the same index. Hot are those
-//!   given (`split=a,b` or `split=cold=c,d`), or, with `split=hot`, the fewest that have 90 % of the type's accesses. A
-//!   single element gets a pointer of 8 bytes to its cold part, which lies in an array of cold parts; following it is not
+//! * `order`: members in this order, each as soon as its alignment allows; members that are not named follow in their order.
+//! * `split`: hot members are separated from all others, which follow in an array of their own, with the same index. Hot members
+//!   are those given (`split=a,b` or `split=cold=c,d`), or, with `split=hot`, the fewest that have 90 % of the type's accesses.
+//!   A single element gets a pointer of 8 bytes to its cold part in an array of cold parts; reading the pointer is not
 //!   simulated.
-//! * `arrays=soa`: an array for each member, where a region has several elements; `arrays=aos`: members that are arrays of one
+//! * `arrays=soa`: an array for each member, if a region has several elements; `arrays=aos`: members that are arrays of the same
 //!   length become one array of structures.
-//! * `pad`: bytes left free after members, `pad=a=8`, up to the next line, `pad=a=line`, or lines of its own for each element,
-//!   `pad=line`; several with commas. `align`: what each element's address is a multiple of.
-//! * `remap`: a file of Cacheray's simulator that says where members lie.
+//! * `pad`: free bytes after a member, `pad=a=8`; padding up to the next line, `pad=a=line`; or separate lines for each element,
+//!   `pad=line`; several are separated by commas. `align`: alignment of each element.
+//! * `remap`: a file of Cacheray's simulator that gives the positions of members.
 //!
-//! `order` and `split` take `pad` and `align` with them. Without any of these, layouts are proposed and simulated: members
-//! that are used together side by side (how often two members of one element are among 32 accesses of a thread to the type
-//! decides, and lines are packed greedily), hot members first, large alignments first, hot members apart, an array for each. The
-//! best has the fewest misses of the last level, if that differs by more than one in a hundred, else of the first.
+//! `order` and `split` can be combined with `pad` and `align`. Without any of these, the tool proposes and simulates layouts:
+//! members that are used together placed side by side (by how often two members of an element are among 32 accesses of a
+//! thread to the type, packed greedily into lines), hot members first, large alignments first, hot members split off, an array
+//! for each. The best has the fewest misses of the last level, or of the first level if the last differs by at most 1 %.
 //!
-//! A region stays where it is if its elements have room there in the new layout. One that grows goes to addresses that the trace
-//! never uses, as an allocator would place it: where one of its size has ended, or next, 16 bytes apart. An access that
-//! touches several members becomes several where these lie apart now, and counts once. Elements of the type within other types
-//! are not moved, and neither is what points to members.
+//! A region stays where it is if its elements fit there in the new layout. One that grows moves to addresses that the trace
+//! never uses, as an allocator would place it: in the place of a freed one of its size, or after the last one, 16 bytes apart.
+//! An access to several members is divided if they are no longer adjacent, but counts once. Elements of the type within other
+//! types are not moved, and pointers to members are not changed.
 //!
-//! The trace is read twice, so it cannot come from a pipe. Memory is that of a machine for each layout, and of the live regions.
+//! The trace is read twice, so it cannot come from a pipe. Memory holds a machine for each layout, and the live regions.
 //!
 //! * **Needs** `accesses`; uses `regions`, `threads`, `accesses.fetch`. Without `regions`, it needs `binary`.
 
@@ -116,7 +116,7 @@ const LANGUAGE: OptionSpec = option(
 /// Static description of the tool.
 pub static INFO: ToolInfo = ToolInfo {
     name: "layout",
-    summary: "what another layout of a type would give",
+    summary: "misses with other layouts of a type",
     needs: Needs { format: None, required: Columns::ACCESSES, optional: OPTIONAL.or(Columns::REGIONS) },
     order: Order::Time,
     options: &[

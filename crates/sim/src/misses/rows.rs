@@ -42,13 +42,13 @@ rows! {
     /// Misses of a cache.
     pub(crate) struct MissRows: "misses" derived "Misses of a cache." {
         at: Vec<u32> => "Record index inside the batch.";
-        cache: Strings => "The cache.";
-        kind: Vec<AccessKind>, role(Role::ACCESS_KIND) => "What the access does.";
+        cache: Strings => "Name of the cache.";
+        kind: Vec<AccessKind>, role(Role::ACCESS_KIND) => "Kind of the access.";
         addr: Vec<u64> as Type::Address, role(Role::ADDRESS)
-            => "First byte wanted of the line. An access over a border may miss several lines.";
-        size: Vec<u32>, unit(Unit::BYTES) => "Bytes wanted from there on, those of further lines included.";
+            => "First requested byte of the line. An access that straddles lines may miss several.";
+        size: Vec<u32>, unit(Unit::BYTES) => "Requested bytes from there on, including those of further lines.";
         pc: Vec<u64> as Type::Address, missing(0u64), role(Role::PC)
-            => "The instruction; for a fetch, the instruction itself.";
+            => "Address of the instruction; for a fetch, of the instruction itself.";
     }
 }
 

@@ -1,21 +1,20 @@
-//! `sweep`: how caches of many sizes, ways, policies, lines and prefetchers would serve the trace, in one read of it.
+//! `sweep`: misses of caches of many sizes, ways, policies, line sizes and prefetchers, in one read of the trace.
 //!
-//! What is tried is one level: the first caches of the cores for instructions (`l1i`), for data (`l1d`) or for both (`l1`),
-//! or the last cache (`ll`) below first caches that stay the same. `sizes`, `ways`, `policies`, `line-sizes` and
-//! `prefetchers` are lists, and every combination that can be built is tried; a range such as `16K..1M` doubles from its
-//! first number on. Each has the numbers that `caches` would give for it. With `bound`, each is compared with Belady's
-//! policy, which no other policy can beat without prefetches: what is lost to it could be won by a better choice, the rest
-//! only by more room.
+//! A sweep varies one level: the first caches of the cores for instructions (`l1i`), for data (`l1d`) or for both (`l1`),
+//! or the last cache (`ll`) below fixed first caches. `sizes`, `ways`, `policies`, `line-sizes` and `prefetchers` are lists,
+//! and every valid combination is simulated; a range such as `16K..1M` doubles from its first number on. Each combination
+//! has the numbers that `caches` would report for it. With `bound`, each is compared with Belady's optimal policy, which no
+//! other policy can beat without prefetches: the difference could be saved by a better policy, the rest only by a larger
+//! cache.
 //!
-//! Caches under LRU without a prefetcher are not run one by one: stack distances tell of all sizes and ways at once. All others
-//! are shared among `threads`; the answer does not depend on how many.
+//! LRU caches without a prefetcher are not simulated one by one: stack distances give all sizes and ways at once. All others
+//! are divided among `threads`; the result does not depend on their number.
 //!
-//! Threads come to cores as in `caches`; cores that a scheduler runs side by side take turns, record by record, at a last
-//! cache that they share. `quipu sim sweep` is the same analysis with flags of its own, and takes files that say what is
-//! tried.
+//! Threads are placed on cores as in `caches`; cores that a scheduler runs side by side take turns, record by record, at a
+//! shared last cache. `quipu sim sweep` is the same analysis with its own flags, and takes files that describe the caches.
 //!
-//! Memory is that of all caches together, grows with the distinct lines that miss (with `OPT`, all distinct lines) for each cache
-//! that is run by itself, and not with the length of the trace.
+//! Memory holds all caches together, and grows, for each cache that is simulated by itself, with the distinct lines that miss
+//! (with `OPT`, all distinct lines), not with the length of the trace.
 //!
 //! * **Needs** `accesses`; `accesses.fetch` for `l1i`; `instrs` with `warmup-instrs`; `threads.cpu` with `cpu-scheduling`.
 
@@ -66,7 +65,8 @@ const WARMUP_INSTRS: OptionSpec = option(
     "begin the statistics after this many instructions",
     WARMUP_REFS.group,
 );
-const THREADS: OptionSpec = option("threads", Kind::Count, "all", "how many threads share the work", "");
+const THREADS: OptionSpec =
+    option("threads", Kind::Count, "all", "number of threads that share the work", "");
 
 /// An option with a list of values; the lists of several such options are combined.
 const fn list(name: &'static str, default: &'static str, doc: &'static str) -> OptionSpec {
@@ -76,29 +76,23 @@ const fn list(name: &'static str, default: &'static str, doc: &'static str) -> O
 /// Static description of the tool.
 pub static INFO: ToolInfo = ToolInfo {
     name: "sweep",
-    summary: "how caches of many sizes, ways and policies would serve the trace",
+    summary: "misses of caches of many sizes, ways and policies, in one read",
     needs: Needs { format: None, required: Columns::ACCESSES, optional: OPTIONAL.or(Columns::INSTRS) },
     order: Order::Time,
     options: &[
-        option(
-            "level",
-            Kind::Text,
-            "l1d",
-            "which caches are tried: l1i, l1d, l1 (one for both) or ll",
-            TRIED,
-        ),
+        option("level", Kind::Text, "l1d", "level to vary: l1i, l1d, l1 (one for both) or ll", TRIED),
         list("sizes", "4K..1M", "sizes in bytes, with K, M or G; a range doubles"),
         list("ways", "1..16", "lines in a set"),
         list("policies", "LRU", "LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM, OPT"),
         list("line-sizes", "64", "bytes in a line, powers of two"),
-        list("prefetchers", "none", "of the caches tried: none, nextline, stride, stream"),
+        list("prefetchers", "none", "prefetchers of these caches: none, nextline, stride, stream"),
         OptionSpec::flag("bound", "compare each with Belady's policy").group(TRIED),
         CORES,
         L1I_SIZE.doc("with `ll`: size of each first instruction cache"),
         L1I_ASSOC,
         L1D_SIZE.doc("with `ll`: size of each first data cache"),
         L1D_ASSOC,
-        PREFETCHER.doc("with `ll`: of first data caches"),
+        PREFETCHER.doc("with `ll`: prefetcher of first data caches"),
         WARMUP_INSTRS,
         SKIP_REFS,
         WARMUP_REFS,

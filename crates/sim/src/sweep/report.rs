@@ -16,46 +16,46 @@ use quipu_model::result;
 const MAX_CURVES: usize = 16;
 
 result! {
-    /// How the caches of a sweep served a trace.
+    /// Hits and misses of the caches of a sweep.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Swept {
-        pub level: &'static str, key => "Which caches were tried: `l1i`, `l1d`, `l1` or `ll`.";
+        pub level: &'static str, key => "Level that was varied: `l1i`, `l1d`, `l1` or `ll`.";
         pub cores: u64 => "Cores of the machine.";
-        pub recorded: Recording => "What the trace has of fetches and data.";
+        pub recorded: Recording => "Completeness of fetches and data in the trace.";
         pub instructions: Option<u64> => "Instructions that count; `null` if the trace has none.";
         pub executed: Option<u64> =>
-            "Instructions that were executed meanwhile: as many, unless the trace is filtered; then what its \
-             marks count, or `null`.";
+            "Instructions executed in the simulated part: the same number, unless the trace is filtered; then the number \
+             that its marks give, or `null`.";
         pub accesses: u64 => "Accesses of the trace that count, of all kinds.";
-        pub incomplete: Vec<String> => "Why this is not what was asked for, in sentences; empty if it is.";
+        pub incomplete: Vec<String> => "Reasons why the result is incomplete, in sentences; empty if it is complete.";
         pub translation: Option<Translation> =>
-            "What became of virtual addresses; `null` if they were used as they are.";
-        pub impossible: u64 => "Combinations that no cache can have.";
-        pub points: Vec<PointCounts> => "The caches.";
+            "Translation of virtual addresses; `null` if they were used untranslated.";
+        pub impossible: u64 => "Combinations that are not valid caches.";
+        pub points: Vec<PointCounts> => "Simulated caches.";
     }
 }
 
 result! {
-    /// One cache that was tried; if cores have their own, those of all cores together.
+    /// One simulated cache; if each core has its own, the sum over all cores.
     #[derive(Clone, Debug, PartialEq)]
     pub struct PointCounts {
         pub size: u64 => "Size in bytes.";
-        pub assoc: u64 => "Lines in a set.";
-        pub sets: u64 => "Sets.";
+        pub assoc: u64 => "Associativity: lines in a set.";
+        pub sets: u64 => "Number of sets.";
         pub line_size: u64 => "Bytes in a line.";
-        pub policy: &'static str => "Which line is evicted.";
-        pub prefetcher: &'static str => "What it brings in by itself.";
-        pub hits: u64 => "Accesses found.";
-        pub misses: u64 => "Accesses not found.";
-        pub miss_rate: Option<f64> => "Misses as a share of both; `null` if nothing came.";
+        pub policy: &'static str => "Replacement policy.";
+        pub prefetcher: &'static str => "Prefetcher.";
+        pub hits: u64 => "Accesses that hit.";
+        pub misses: u64 => "Accesses that missed.";
+        pub miss_rate: Option<f64> => "Share of accesses that missed; `null` without accesses.";
         pub mpki: Option<f64> =>
-            "Misses for a thousand instructions; `null` if it is not known how many were executed.";
-        pub compulsory_misses: u64 => "Misses, also of prefetches, of lines that never missed here before.";
-        pub prefetch_hits: u64 => "Prefetches found.";
-        pub prefetch_misses: u64 => "Prefetches not found.";
-        pub bytes_in: u64 => "Bytes that came from the next level.";
+            "Misses per 1,000 instructions; `null` if the number of executed instructions is unknown.";
+        pub compulsory_misses: u64 => "Misses, including those of prefetches, of lines that never missed here before.";
+        pub prefetch_hits: u64 => "Prefetches that hit.";
+        pub prefetch_misses: u64 => "Prefetches that missed.";
+        pub bytes_in: u64 => "Bytes read from the next level.";
         pub bound_misses: Option<u64> =>
-            "Misses under Belady's policy without prefetches; `null` unless asked for with `bound`.";
+            "Misses under Belady's policy without prefetches; `null` without `bound`.";
     }
 }
 

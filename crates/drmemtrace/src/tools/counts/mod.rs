@@ -1,15 +1,15 @@
-//! `counts`: how many records of each sort a trace has, in all, for each thread or core, and for each window.
+//! `counts`: numbers of records of each kind, in total, for each thread or core, and for each window.
 //!
-//! What is counted is what tools see: repeated clock readings after a chunk's seam, entries that only name an
+//! Only records visible to tools are counted: repeated clock readings at the start of a chunk, entries that only name an
 //! instruction, and the like are left out (docs/formats/drmemtrace.md, section *Reading*). Distinct instructions are
-//! counted by address; in the total, an address that several threads execute counts once. A thread's file that gives
-//! encodings gives one at each address's first execution in a chunk: there, the addresses given one are counted.
+//! counted by address; in the total, an address that several threads execute counts once. If a thread's file has encodings,
+//! each address has one at its first execution in a chunk: in that case, addresses with an encoding are counted.
 //!
 //! The pass reads raw entries, so that counting keeps up with inflating.
 //!
-//! Where instructions were filtered while they were traced, markers count those that were executed: `executed_instructions`,
-//! in all and of each thread, is what the last says beyond the first, and is left out with fewer than two. MPKI of simulators
-//! follows the same rule.
+//! If instructions were filtered during tracing, markers count those that were executed: `executed_instructions`, in total and
+//! for each thread, is the difference between the last and the first marker, and is left out with fewer than two. MPKI of
+//! simulators follows the same rule.
 
 mod groups;
 mod pcs;
@@ -41,12 +41,12 @@ const PER_THREAD: OptionSpec = OptionSpec::new(
     "per-thread",
     Kind::Flag,
     "true",
-    "each thread's counts are always given; accepted because other tools want to be asked",
+    "no effect: threads are always listed; accepted for consistency with other tools",
 );
 
 static COUNTS_INFO: ToolInfo = ToolInfo {
     name: "counts",
-    summary: "records of each sort, in all and for each thread",
+    summary: "numbers of records of each kind, in total and for each thread",
     needs: Needs { format: Some("drmemtrace"), required: Columns::RAW, optional: Columns::NONE },
     order: Order::Pieces,
     options: &[PER_THREAD],

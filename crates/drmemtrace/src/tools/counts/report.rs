@@ -11,7 +11,7 @@ use quipu_model::result;
 use rustc_hash::FxHashSet;
 
 result! {
-    /// Counts of visible records; the field names are the keys in JSON.
+    /// Counts of visible records.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Counts {
         pub instructions: u64 => "Fetched instructions.";
@@ -19,7 +19,7 @@ result! {
         pub userspace_instructions: u64 => "Fetched instructions outside kernel regions.";
         pub kernel_instructions: u64 => "Fetched instructions inside kernel regions.";
         pub no_fetch_instructions: u64 => "Further iterations of string loops.";
-        pub kernel_no_fetch_instructions: u64 => "Those inside kernel regions.";
+        pub kernel_no_fetch_instructions: u64 => "Further iterations of string loops inside kernel regions.";
         pub prefetches: u64 => "Prefetches of any kind.";
         pub loads: u64 => "Loads.";
         pub stores: u64 => "Stores.";
@@ -85,18 +85,17 @@ result! {
     /// One thread or core.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct PartReport {
-        pub name: String => "The file.";
+        pub name: String => "Name of the file.";
         pub shard: u32, key => "Position of the shard in the trace.";
         pub thread: Option<ThreadId>, flat, key => "The thread, unless the file is a core's.";
         pub core: Option<u64>, perhaps, key =>
-            "The core, if the file is a core's: its number, or its position among the files if that is not \
-             known.";
+            "Number of the core, if the file is a core's; its position among the files if the number is not known.";
         pub executed_instructions: Option<u64>, perhaps =>
-            "How many instructions it executed from its first marker of kind 11 to its last, those included \
-             that a filter left out of the trace; `None` with fewer than two such markers, and of a core, \
-             whose threads have counts of their own.";
-        pub counts: Counts => "Its counts.";
-        pub windows: Vec<WindowReport>, perhaps => "The counts of each window; empty without windows.";
+            "Instructions executed from the thread's first marker of kind 11 to its last, including those that a filter \
+             left out of the trace; null with fewer than two such markers, and for cores, whose threads have separate \
+             counts.";
+        pub counts: Counts => "Counts of the thread or core.";
+        pub windows: Vec<WindowReport>, perhaps => "Counts of each window; empty without windows.";
     }
 }
 
@@ -128,8 +127,8 @@ result! {
     /// One window of one thread or core.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct WindowReport {
-        pub window: u64, key => "Its number.";
-        pub counts: Counts => "Its counts.";
+        pub window: u64, key => "Number of the window.";
+        pub counts: Counts => "Counts of the window.";
     }
 }
 
@@ -137,21 +136,20 @@ result! {
     /// The result of `counts`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct CountsReport {
-        pub total: Counts => "All records.";
+        pub total: Counts => "Counts of the whole trace.";
         pub executed_instructions: Option<u64>, perhaps =>
-            "How many instructions all threads executed, those included that a filter left out; `None` \
-             unless each has two markers that count them, or more.";
+            "Instructions executed by all threads, including those that a filter left out; null unless each thread has \
+             at least two markers that count them.";
         pub has_kernel: bool =>
-            "True if the trace may hold kernel code, by its file type or because it does.";
-        pub is_whole_system: bool => "True if the trace has interrupts, by its file type.";
-        pub shards: Vec<PartReport> => "The threads or cores, in the order of the trace.";
+            "Whether the trace has kernel code, or may have according to its file type.";
+        pub is_whole_system: bool => "Whether the trace has interrupts, according to its file type.";
+        pub shards: Vec<PartReport> => "Threads or cores, in the order of the trace.";
     } beside {
         pub is_filtered: bool =>
-            "True if instructions were filtered while they were traced, by the file type.";
+            "Whether instructions were filtered during tracing, according to the file type.";
         pub mixed: Vec<PartReport> =>
-            "Files in which several threads take turns, each counted as a whole under the thread that comes \
-             first in it.";
-        pub tids: Vec<u64> => "The threads that have records, in no order.";
+            "Files shared by several threads, each counted as a whole under its first thread.";
+        pub tids: Vec<u64> => "Threads that have records, in no particular order.";
     }
 }
 
