@@ -255,9 +255,14 @@ fn usage(error: &clap::Error, has_colours: bool) -> ExitCode {
         true if ColorChoice::Auto.is_wanted_on(&out) => out.write_own(&text.ansi().to_string()),
         true => out.write_all(text.to_string().as_bytes()),
     };
-    match done {
-        Ok(()) if error.use_stderr() => ExitCode::from(2),
-        // Only a closed pipe can cause an error here, and that is no failure.
+    match done.and_then(|()| out.flush()).map_err(Stop::from) {
+        // There is no other place to report that an error could not be reported.
+        _ if error.use_stderr() => ExitCode::from(2),
+        Err(Stop::Fault(fault)) => {
+            Screen::new(ColorChoice::Auto, false).complain(&fault);
+            ExitCode::from(2)
+        }
+        // The reader of our output may have closed the pipe.
         _ => ExitCode::SUCCESS,
     }
 }
