@@ -24,9 +24,10 @@ mod verbs;
 
 pub use about::json as header;
 
+use clap::builder::Styles;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use quipu::engine::Watch;
-use quipu::model::Error;
+use quipu::model::{Error, harmless};
 use quipu_console::screen::{ColorChoice, Outcome, Screen, Stop};
 use quipu_console::{Common, session, terminal};
 use std::ffi::OsString;
@@ -95,9 +96,13 @@ struct Parsed {
 
 /// Parses a command line. With `keeps_inputs`, its inputs stay registered until the process ends, otherwise only while they
 /// are read.
-fn parse(args: impl IntoIterator<Item = OsString>, keeps_inputs: bool) -> Result<Parsed, clap::Error> {
+fn parse(args: Vec<OsString>, keeps_inputs: bool) -> Result<Parsed, clap::Error> {
     let mut command = definition();
-    let args = with_verb(args.into_iter().collect(), &command);
+    if !are_harmless(&args) {
+        // In a message that repeats these arguments, the parser's colours could not be told from theirs.
+        command = command.styles(Styles::plain());
+    }
+    let args = with_verb(args, &command);
     // PERF: a copy of the command line's definition takes a third of what starting the program does.
     let matches = command.try_get_matches_from_mut(args)?;
     let places =
@@ -109,6 +114,11 @@ fn parse(args: impl IntoIterator<Item = OsString>, keeps_inputs: bool) -> Result
     let output = has_output.then(|| ("output".to_owned(), serde_json::Value::Null));
     let answer = (cli.verb.answers_with_an_object() && has_json).then(|| output.into_iter().collect());
     Ok(Parsed { cli, answer, output: written, places })
+}
+
+/// True if terminals obey nothing in the arguments.
+fn are_harmless(args: &[OsString]) -> bool {
+    args.iter().all(|arg| harmless::is_harmless(arg.as_encoded_bytes()))
 }
 
 /// Makes `quipu FILE` mean `quipu report FILE`: inserts the verb if the first argument that is not an option names a file, and
@@ -141,7 +151,7 @@ pub struct Answered {
 /// Runs a verb for a program other than the command line. Returns its output; reports progress to `watch`, which can also
 /// cancel it; and leaves signals to the program. The first argument is the name of the program.
 pub fn answer(args: impl IntoIterator<Item = OsString>, watch: &Arc<Watch>) -> Answered {
-    let parsed = match parse(args, false) {
+    let parsed = match parse(args.into_iter().collect(), false) {
         Ok(parsed) => parsed,
         Err(error) if error.use_stderr() => {
             let text = error.render().to_string();
@@ -178,9 +188,11 @@ pub fn answer(args: impl IntoIterator<Item = OsString>, watch: &Arc<Watch>) -> A
 
 /// Runs the program with these arguments; the first is its name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let has_colours = are_harmless(&args);
     let Parsed { cli, answer, output, places } = match parse(args, true) {
         Ok(parsed) => parsed,
-        Err(error) => return usage(&error),
+        Err(error) => return usage(&error, has_colours),
     };
     terminal::keep_raw(cli.common.raw_names);
     session::catch_signals();
@@ -230,19 +242,27 @@ fn writes(command: &clap::Command, matches: &clap::ArgMatches) -> bool {
     verb.is_some_and(|verb| verb.get_arguments().any(|arg| arg.get_id() == "output"))
 }
 
-/// Help and version are results; everything else about the command line is an error.
-fn usage(error: &clap::Error) -> ExitCode {
-    use std::io::{IsTerminal, Write};
+/// Prints what the parser of the command line returns instead of matches. Help and version are results; everything else is an
+/// error. With `has_colours`, all sequences in it are the parser's own.
+fn usage(error: &clap::Error, has_colours: bool) -> ExitCode {
+    use std::io::Write;
     let text = error.render();
-    let is_harmful = error.use_stderr() && std::io::stderr().is_terminal();
-    let done = match is_harmful {
-        // The message repeats arguments, such as file names, which may contain control characters.
-        true => terminal::stderr().write_all(text.ansi().to_string().as_bytes()),
+    let mut out = if error.use_stderr() { terminal::stderr() } else { terminal::stdout() };
+    let done = match out.is_terminal() {
         false => error.print(),
+        // The message repeats arguments, such as file names, which contain control characters.
+        true if !has_colours => out.write_all(text.ansi().to_string().as_bytes()),
+        true if ColorChoice::Auto.is_wanted_on(&out) => out.write_own(&text.ansi().to_string()),
+        true => out.write_all(text.to_string().as_bytes()),
     };
-    match done {
-        Ok(()) if error.use_stderr() => ExitCode::from(2),
-        // Only a closed pipe can cause an error here, and that is no failure.
+    match done.and_then(|()| out.flush()).map_err(Stop::from) {
+        // There is no other place to report that an error could not be reported.
+        _ if error.use_stderr() => ExitCode::from(2),
+        Err(Stop::Fault(fault)) => {
+            Screen::new(ColorChoice::Auto, false).complain(&fault);
+            ExitCode::from(2)
+        }
+        // The reader of our output may have closed the pipe.
         _ => ExitCode::SUCCESS,
     }
 }

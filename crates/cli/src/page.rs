@@ -8,9 +8,9 @@ use quipu::passes::{PerThread, branches, mix, schedule, working_set};
 use quipu_console::input::Input;
 use quipu_console::screen::{Result, Screen};
 use quipu_console::session::Verdict;
-use quipu_console::terminal::is_piped_stdout;
+use quipu_console::terminal::{self, is_piped_stdout};
 use quipu_view::{PageFrame, bytes_text, grouped, html_page, ticks_text};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The option of verbs that can write a page.
@@ -78,7 +78,7 @@ fn write_titled(
         concat!("Made by Quipu ", env!("CARGO_PKG_VERSION"), ". Nothing on this page comes from a network.");
     let page = html_page(documents, &PageFrame { title, subtitle, footer });
     if path == Path::new("-") {
-        return Ok(io::stdout().lock().write_all(page.as_bytes())?);
+        return Ok(terminal::stdout().write_all(page.as_bytes())?);
     }
     fresh::put(path, page.as_bytes(), replace)?;
     let size = bytes_text(page.len() as u64);

@@ -813,6 +813,34 @@ fn raw_memory_needs_a_folder_and_text_alone_goes_into_a_device() {
 }
 
 #[test]
+fn help_and_versions_that_cannot_be_written_are_errors() {
+    let print = |line: &str, out: fs::File| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
+        let done = command.args(line.split(' ')).stdout(out).stderr(std::process::Stdio::piped());
+        let done = done.spawn().unwrap().wait_with_output().unwrap();
+        (done.status.code(), String::from_utf8(done.stderr).unwrap())
+    };
+    let mut lines: Vec<String> =
+        ["--help", "-h", "--version", "help", "help view", "help as cacheray"].map(str::to_owned).to_vec();
+    let command = quipu_cli::command();
+    // Compilers print their own help.
+    let is_ours = |verb: &&clap::Command| !["cc", "c++", "help"].contains(&verb.get_name());
+    lines.extend(command.get_subcommands().filter(is_ours).map(|verb| format!("{} --help", verb.get_name())));
+    let programs = command.find_subcommand("as").unwrap().get_subcommands();
+    lines.extend(programs.map(|program| format!("as {} --help", program.get_name())));
+    for line in &lines {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let (code, said) = print(line, full);
+        assert!(code == Some(2) && said.contains("cannot write the answer"), "{line}: {code:?} {said}");
+        // A reader that has closed its pipe has read enough.
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let closed = fs::File::from(std::os::fd::OwnedFd::from(writer));
+        assert_eq!(print(line, closed), (Some(0), String::new()), "{line}");
+    }
+}
+
+#[test]
 fn a_full_disk_leaves_neither_half_a_file_nor_a_signal() {
     let folder = tempfile::tempdir().unwrap();
     let trace = fixtures("drmemtrace").join("threadsig.x64");

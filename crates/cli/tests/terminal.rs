@@ -1,13 +1,18 @@
 //! Output on a terminal: no verb passes on control sequences from traces or file names.
 
+use quipu_stream::spec::{SchemaSpec, Ty};
+use quipu_stream::write::{Options, Writer};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
-/// Sets the title, clears the screen, reverses the text direction. It replaces text of the same length.
-const BYTES: &[u8] = b"\x1b]0;x\x07\x1b[2J\xc2\x9b\xe2\x80\xae\xff\x7f\x1b[8m";
+/// Sets the title, clears the screen, reverses the text direction, sets a colour. It replaces text of the same length.
+const BYTES: &[u8] = b"\x1b]0;x\x07\x1b[2J\xc2\x9b\xe2\x80\xae\xff\x7f\x1b[8m\x1b[35m";
 
-/// A colour that our own output uses, too, in names of captures of DTrace.
+/// A colour that our own output does not use, in place of a word of six letters.
+const MAGENTA: &[u8] = b"\x1b[35mX";
+
+/// A colour that our own output uses, too, in names of streams and of captures of DTrace.
 const RED: &str = "\x1b[31mred";
 
 /// A formula that spreadsheet programs would execute.
@@ -37,18 +42,18 @@ fn verbs() -> Vec<Vec<String>> {
 /// Files of every family, with hostile bytes in the names that they contain and in their file names.
 fn hostile(folder: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();
-    for (format, name, word) in [
-        ("apitrace", "synth-v3.trace", &b"gl"[..]),
-        ("apitrace", "kinds.trace", b"gl"),
-        ("cacheray", "structs.trace", b"struct"),
-        ("cacheray", "shapes.trace", b"struct"),
-        ("drmemtrace", "small/drmemtrace.small.x64.trace", b""),
-        ("din", "labels.din", b""),
+    for (format, name, word, put) in [
+        ("apitrace", "synth-v3.trace", &b"gl"[..], BYTES),
+        ("apitrace", "kinds.trace", b"gl", BYTES),
+        ("cacheray", "structs.trace", b"struct", BYTES),
+        ("cacheray", "shapes.trace", b"struct", FORMULA),
+        ("drmemtrace", "small/drmemtrace.small.x64.trace", b"", BYTES),
+        ("din", "labels.din", b"", BYTES),
+        ("apitrace", "kinds.trace", b"screen", MAGENTA),
+        ("cacheray", "structs.trace", b"struct", MAGENTA),
     ] {
         let mut bytes = std::fs::read(quipu_testkit::fixtures(format).join(name)).unwrap();
         let mut at = 0;
-        // One of the two traces of Cacheray contains formulas.
-        let put = if name == "shapes.trace" { FORMULA } else { BYTES };
         while let Some(found) =
             bytes[at..].windows(word.len().max(1)).position(|part| !word.is_empty() && part == word)
         {
@@ -57,7 +62,7 @@ fn hostile(folder: &Path) -> Vec<PathBuf> {
             at += found + n;
         }
         let name = name.rsplit('/').next().unwrap();
-        let path = folder.join(format!("{}-\x1b[2J\x07\u{202e}{name}", all.len()));
+        let path = folder.join(format!("{}-\x1b[2J\x1b[35m\x07\u{202e}{name}", all.len()));
         std::fs::write(&path, bytes).unwrap();
         all.push(path);
     }
@@ -71,6 +76,7 @@ fn hostile(folder: &Path) -> Vec<PathBuf> {
     all.push(capture(folder));
     all.extend(buffers(folder));
     all.push(events(folder));
+    all.push(described(folder));
     all
 }
 
@@ -121,6 +127,23 @@ fn buffers(folder: &Path) -> [PathBuf; 2] {
     std::fs::write(&described, meta.to_string()).unwrap();
     std::fs::write(&raw, lines.concat()).unwrap();
     [described, raw]
+}
+
+/// A stream whose program, schema and field have hostile names.
+fn described(folder: &Path) -> PathBuf {
+    let name = format!("{}{RED}", String::from_utf8_lossy(BYTES));
+    let writer = Writer::new(Vec::new(), Options::new(&name));
+    let schema = SchemaSpec::new(&name).field(&name, Ty::Uint(64));
+    let id = writer.schema(&SchemaSpec { category: Some(name), ..schema }).unwrap();
+    let mut stream = writer.stream(1).unwrap();
+    for time in 0..3_u64 {
+        stream.row(id, time, 8, |body| body.put(0, &time.to_le_bytes())).unwrap();
+    }
+    stream.finish().unwrap();
+    writer.finish().unwrap();
+    let path = folder.join("described.quipu");
+    std::fs::write(&path, writer.into_inner().unwrap()).unwrap();
+    path
 }
 
 /// Workload events whose functions have hostile names.
@@ -273,13 +296,16 @@ fn memmem(bytes: &[u8], wanted: &[u8]) -> Vec<usize> {
 fn command_in(shown: &[u8]) -> Option<String> {
     let Ok(text) = std::str::from_utf8(shown) else { return Some("no UTF-8".to_owned()) };
     let text = text.replace("\r\x1b[K", "");
+    if text.contains(RED) {
+        return Some(RED.to_owned());
+    }
     let mut rest = text.as_str();
     while let Some(at) = rest.find('\x1b') {
         let end = rest[at..].find('m').filter(|end| {
             rest[at..].starts_with("\x1b[")
-                && rest[at + 2..at + end].split(';').all(|code| {
-                    matches!(code, "" | "0" | "1" | "2" | "4" | "31" | "32" | "33" | "34" | "35" | "36")
-                })
+                && rest[at + 2..at + end]
+                    .split(';')
+                    .all(|code| matches!(code, "0" | "1" | "2" | "4" | "31" | "32" | "33" | "34" | "36"))
         });
         let Some(end) = end else { return Some(rest[at..].chars().take(20).collect()) };
         rest = &rest[at + end + 1..];
@@ -287,6 +313,30 @@ fn command_in(shown: &[u8]) -> Option<String> {
     let is_bad =
         |c: &char| (c.is_control() && !"\n\t\x1b".contains(*c)) || matches!(c, '\u{202a}'..='\u{202e}');
     text.chars().find(is_bad).map(|c| format!("{c:?}"))
+}
+
+/// Runs command lines on a terminal, several at a time, and passes each with its output to `check`.
+fn walk(
+    folder: &Path,
+    lines: impl Iterator<Item = Vec<String>> + Send,
+    check: impl Fn(&[String], &[u8]) + Sync,
+) {
+    let lines = Mutex::new(lines);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let Some(args) = lines.lock().unwrap().next() else { break };
+                    check(&args, &on_terminal(folder, &args));
+                }
+            });
+        }
+    });
+}
+
+/// Fails if a command line has passed a command on.
+fn assert_harmless(args: &[String], shown: &[u8]) {
+    assert_eq!(command_in(shown), None, "{args:?}\n{}", String::from_utf8_lossy(shown).escape_debug());
 }
 
 #[test]
@@ -299,18 +349,16 @@ fn no_verb_passes_commands_of_a_trace_on_to_the_terminal() {
     let lines = verbs.iter().flat_map(|verb| {
         traces.iter().map(|trace| verb.iter().cloned().chain([words(trace)]).collect::<Vec<String>>())
     });
-    let lines = Mutex::new(lines);
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                loop {
-                    let Some(args) = lines.lock().unwrap().next() else { break };
-                    let shown = on_terminal(folder.path(), &args);
-                    let text = String::from_utf8_lossy(&shown).escape_debug().to_string();
-                    assert_eq!(command_in(&shown), None, "{args:?}\n{text}");
-                }
-            });
-        }
+    walk(folder.path(), lines, assert_harmless);
+    // Without colours of our own there are none.
+    let plain = ["report", "view", "info", "check", "describe"].into_iter().flat_map(|verb| {
+        let line = |trace: &PathBuf| ["--color", "never", verb, &words(trace)].map(str::to_owned).to_vec();
+        traces.iter().map(line).collect::<Vec<_>>()
+    });
+    walk(folder.path(), plain, |args, shown| {
+        assert_harmless(args, shown);
+        let text = String::from_utf8_lossy(shown).replace("\r\x1b[K", "");
+        assert!(!text.contains('\x1b'), "{args:?}\n{}", text.escape_debug());
     });
     let (call, kinds, cacheray) = (words(&traces[0]), words(&traces[1]), words(&traces[2]));
     for line in [
@@ -337,8 +385,7 @@ fn no_verb_passes_commands_of_a_trace_on_to_the_terminal() {
         vec!["report", "collected"],
     ] {
         let args: Vec<String> = line.into_iter().map(str::to_owned).collect();
-        let shown = on_terminal(folder.path(), &args);
-        assert_eq!(command_in(&shown), None, "{args:?}\n{}", String::from_utf8_lossy(&shown).escape_debug());
+        assert_harmless(&args, &on_terminal(folder.path(), &args));
     }
     for line in [
         ["view", "hostile.json"],
@@ -412,4 +459,36 @@ fn no_verb_passes_commands_of_a_trace_on_to_the_terminal() {
     };
     assert!(view(&[]).contains("\\x1b]"), "{}", view(&[]));
     assert!(view(&["--raw-names"]).contains("\x1b]"));
+    // Our own colours work beside them: names of functions are bold.
+    assert!(view(&[]).contains("\x1b[1m"), "{}", view(&[]));
+}
+
+#[test]
+fn no_argument_reaches_the_terminal_as_a_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let odd = format!("no*\x1b[35m\x1b[2J\u{202e}{RED}");
+    let option = format!("--{odd}");
+    let (odd, option) = (odd.as_str(), option.as_str());
+    let lines = verbs().into_iter().chain([Vec::new()]).flat_map(|verb| {
+        let forms = [&[odd][..], &[odd, odd], &[option], &["-o", odd, odd], &["-j", odd]];
+        let line = |form: &[&str]| {
+            let more = form.iter().map(|word| (*word).to_owned());
+            verb.iter().cloned().chain(more).collect::<Vec<String>>()
+        };
+        forms.map(line)
+    });
+    walk(folder.path(), lines, assert_harmless);
+    let shown = |line: &str| {
+        let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        String::from_utf8_lossy(&on_terminal(folder.path(), &args)).into_owned()
+    };
+    // The name can still be read, with its escapes.
+    assert!(shown("check no\x1b[31mred").contains("no\\x1b[31mred"), "{}", shown("check no\x1b[31mred"));
+    assert!(shown("no\x1b[31mred").contains("no\\x1b[31mred"), "{}", shown("no\x1b[31mred"));
+    // The colours of errors and of help are there.
+    for line in ["check no-such-file", "no-such-verb"] {
+        assert!(shown(line).contains("\x1b[1m\x1b[31merror:\x1b[0m"), "{}", shown(line).escape_debug());
+    }
+    assert!(shown("--help").contains("\x1b[1m\x1b[4m"), "{}", shown("--help").escape_debug());
+    assert!(!shown("--color never check no-such-file").contains('\x1b'));
 }

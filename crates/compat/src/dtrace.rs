@@ -61,7 +61,7 @@ pub fn run(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome>
         capture.give(option)?;
     }
     let capture = Arc::new(capture);
-    let mut stdout = terminal::stdout().without_colours();
+    let mut stdout = terminal::stdout();
     let mut put = |text: &[u8]| -> Result<()> { Ok(stdout.write_all(text)?) };
     let printed = match asked.is_json {
         true => quipu::dtrace::objects_to(&capture, PIECE_BYTES, &mut put)?,
@@ -75,7 +75,7 @@ pub fn run(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome>
     // Findings of loading are reported once.
     let is_new = |fault: &&Error| findings.iter().all(|finding| finding.message != fault.message());
     let faults = printed.faults.iter().filter(is_new).map(ToString::to_string);
-    let mut stderr = terminal::stderr().without_colours();
+    let mut stderr = terminal::stderr();
     for message in messages.lines().map(str::to_owned).chain(faults) {
         writeln!(stderr, "dtrace: {message}")?;
     }

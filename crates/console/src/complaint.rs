@@ -1,14 +1,13 @@
 //! Formats errors and findings for people: what happened, where, why, and what to do.
 
-use anstyle::{AnsiColor, Style};
-use quipu::model::{Error, Finding, Severity};
+use quipu::model::{Error, Finding, Paint, Severity};
 use std::error::Error as _;
 use std::fmt::Write as _;
 
 /// Formats an error with its place, the chain of its causes, and advice.
-pub(crate) fn error(error: &Error, color: bool) -> String {
+pub(crate) fn error(error: &Error, paint: &Paint) -> String {
     let mut text = String::new();
-    write_head("error", AnsiColor::Red, color, &mut text);
+    write_head("error", paint.fault, paint, &mut text);
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{error}");
     let mut said = error.to_string();
@@ -25,29 +24,29 @@ pub(crate) fn error(error: &Error, color: bool) -> String {
         cause = inner.source();
     }
     if let Some(advice) = error.advice() {
-        write_help(advice, color, &mut text);
+        write_help(advice, paint, &mut text);
     }
     text
 }
 
 /// Formats a sentence as an error.
-pub(crate) fn statement(sentence: std::fmt::Arguments<'_>, color: bool) -> String {
+pub(crate) fn statement(sentence: std::fmt::Arguments<'_>, paint: &Paint) -> String {
     let mut text = String::new();
-    write_head("error", AnsiColor::Red, color, &mut text);
+    write_head("error", paint.fault, paint, &mut text);
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{sentence}");
     text
 }
 
 /// Formats a finding on one line. The rule comes last, for looking it up.
-pub(crate) fn finding(finding: &Finding, color: bool) -> String {
+pub(crate) fn finding(finding: &Finding, paint: &Paint) -> String {
     let mut text = String::new();
     let ink = match finding.severity {
-        Severity::Note => AnsiColor::Cyan,
-        Severity::Warning => AnsiColor::Yellow,
-        Severity::Error => AnsiColor::Red,
+        Severity::Note => paint.data,
+        Severity::Warning => paint.mark,
+        Severity::Error => paint.fault,
     };
-    write_head(finding.severity.name(), ink, color, &mut text);
+    write_head(finding.severity.name(), ink, paint, &mut text);
     if !finding.place.is_empty() {
         let _ = write!(text, "{}: ", finding.place);
     }
@@ -59,14 +58,14 @@ pub(crate) fn finding(finding: &Finding, color: bool) -> String {
     text
 }
 
-fn write_head(word: &str, ink: AnsiColor, color: bool, text: &mut String) {
-    let style = if color { Style::new().bold().fg_color(Some(ink.into())) } else { Style::new() };
-    let _ = write!(text, "{style}{word}:{style:#} ");
+fn write_head(word: &str, ink: &str, paint: &Paint, text: &mut String) {
+    let Paint { bold, reset, .. } = paint;
+    let _ = write!(text, "{bold}{ink}{word}:{reset} ");
 }
 
-fn write_help(advice: &str, color: bool, text: &mut String) {
-    let style = if color { Style::new().bold() } else { Style::new() };
-    let _ = writeln!(text, "  {style}help:{style:#} {advice}");
+fn write_help(advice: &str, paint: &Paint, text: &mut String) {
+    let Paint { bold, reset, .. } = paint;
+    let _ = writeln!(text, "  {bold}help:{reset} {advice}");
 }
 
 #[cfg(test)]
@@ -80,7 +79,7 @@ mod tests {
         let shown =
             Error::truncated("the trace ends early").in_file("a.zip").because(io).hint("look at the disk");
         assert_eq!(
-            error(&shown, false),
+            error(&shown, &Paint::PLAIN),
             "error: a.zip: the trace ends early\n  because: device is gone\n  help: look at the disk\n"
         );
     }
@@ -98,9 +97,9 @@ mod tests {
             doubtful_from: None,
         };
         assert_eq!(
-            finding(&shown, false),
+            finding(&shown, &Paint::PLAIN),
             "error: a.zip: offset 0x20: entry type `77` is unknown (3 times) [drmemtrace/unknown-type]\n"
         );
-        assert!(finding(&shown, true).starts_with("\x1b[1m\x1b[31merror:\x1b[0m "));
+        assert!(finding(&shown, &Paint::ANSI).starts_with("\x1b[1m\x1b[31merror:\x1b[0m "));
     }
 }

@@ -1,11 +1,12 @@
 //! Output to the standard streams with colours, and exit codes.
 
-use crate::{complaint, terminal};
+use crate::complaint;
+use crate::terminal::{self, Standard, Stream};
 use quipu::model::doc::Document;
 use quipu::model::{Error, ErrorKind, Finding, Paint, Report, Severity};
 use quipu_view::Look;
 use std::fmt;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -21,6 +22,16 @@ pub enum ColorChoice {
 }
 
 impl ColorChoice {
+    /// Whether text for this stream has colours.
+    pub fn is_wanted_on(self, stream: &Stream<Standard>) -> bool {
+        self.wanted(stream.is_terminal(), |name| std::env::var(name).ok())
+    }
+
+    /// The colours of text for this stream.
+    fn paint(self, stream: &Stream<Standard>) -> Paint {
+        if self.is_wanted_on(stream) { stream.paint() } else { Paint::PLAIN }
+    }
+
     fn wanted(self, is_terminal: bool, var: impl Fn(&str) -> Option<String>) -> bool {
         let forbidden = var("NO_COLOR").is_some_and(|value| !value.is_empty());
         let dumb = var("TERM").as_deref() == Some("dumb");
@@ -127,8 +138,10 @@ impl From<io::Error> for Stop {
 /// The two output streams.
 #[derive(Clone, Copy, Debug)]
 pub struct Screen {
-    out_color: bool,
-    err_color: bool,
+    /// Colours of standard output.
+    out: Paint,
+    /// Colours of standard error.
+    err: Paint,
     quiet: bool,
     /// True if answers go to standard error.
     is_out_taken: bool,
@@ -137,10 +150,9 @@ pub struct Screen {
 impl Screen {
     /// The standard streams, with colours according to `color`; only errors are printed if `quiet`.
     pub fn new(color: ColorChoice, quiet: bool) -> Screen {
-        let var = |name: &str| std::env::var(name).ok();
         Screen {
-            out_color: color.wanted(io::stdout().is_terminal(), var),
-            err_color: color.wanted(io::stderr().is_terminal(), var),
+            out: color.paint(&terminal::stdout()),
+            err: color.paint(&terminal::stderr()),
             quiet,
             is_out_taken: false,
         }
@@ -153,7 +165,7 @@ impl Screen {
         if !output.as_os_str().is_empty() && !terminal::is_piped_stdout(output) {
             return self;
         }
-        Screen { is_out_taken: true, out_color: self.err_color, ..self }
+        Screen { is_out_taken: true, out: self.err, ..self }
     }
 
     /// Like [`Screen::beside`], but a JSON report with an empty `output` goes to standard output: tools then do not print
@@ -164,7 +176,7 @@ impl Screen {
 
     /// The look of documents on standard output.
     pub fn look(&self) -> Look {
-        Look::stdout(self.out_color)
+        Look::stdout(self.out)
     }
 
     /// Writes an answer.
@@ -178,7 +190,7 @@ impl Screen {
 
     /// The colours of records on standard output.
     pub fn paint(&self) -> Paint {
-        if self.out_color { Paint::ANSI } else { Paint::PLAIN }
+        self.out
     }
 
     /// Whether only errors are printed.
@@ -206,7 +218,7 @@ impl Screen {
     /// Writes findings as the answer to standard output, a line each.
     pub fn list_findings(&self, findings: &[Finding]) -> Result<()> {
         let mut text: String =
-            findings.iter().map(|finding| complaint::finding(finding, self.out_color)).collect();
+            findings.iter().map(|finding| complaint::finding(finding, &self.out)).collect();
         if !findings.is_empty() {
             text.push('\n');
         }
@@ -221,7 +233,7 @@ impl Screen {
     /// Reports an error on standard error, after the findings that preceded it.
     pub fn complain(&self, error: &Error) {
         self.findings(error.findings());
-        eprint(&complaint::error(error, self.err_color));
+        eprint(&complaint::error(error, &self.err));
     }
 
     /// Reports findings on standard error, and returns the outcome that they imply.
@@ -233,7 +245,7 @@ impl Screen {
                 outcome = outcome.and(Outcome::of_flaw(finding.needs_newer()));
             }
             if is_error || !self.quiet {
-                eprint(&complaint::finding(finding, self.err_color));
+                eprint(&complaint::finding(finding, &self.err));
             }
         }
         outcome
@@ -241,7 +253,7 @@ impl Screen {
 
     /// Reports a problem on standard error, even if quiet.
     pub fn say_error(&self, text: fmt::Arguments<'_>) {
-        eprint(&complaint::statement(text, self.err_color));
+        eprint(&complaint::statement(text, &self.err));
     }
 
     /// Writes a line to standard error unless quiet.

@@ -3,7 +3,6 @@
 use crate::screen::Result;
 use crate::terminal::Stream;
 use quipu::engine::{self, Merge, PrintJob, Shown, Unprinted, Watch};
-use quipu::model::Paint;
 use quipu_view::Progress;
 use std::io::Write;
 
@@ -19,8 +18,7 @@ pub fn print(
     out: Stream<impl Write + Send>,
     is_quiet: bool,
 ) -> Result<Shown> {
-    let has_colours = job.printer.paints() && job.paint != Paint::PLAIN;
-    let (is_prompt, out) = (out.is_terminal(), out.with_colours(has_colours));
+    let is_prompt = out.is_terminal();
     let mut progress = if is_prompt || is_quiet { Progress::hidden() } else { Progress::on_terminal() };
     let job = PrintJob { is_prompt, ..job };
     engine::print(job, merge, watch, out, &mut |records, share| progress.show(records, share)).map_err(

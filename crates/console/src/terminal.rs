@@ -1,27 +1,54 @@
 //! The standard streams, protected so that texts from traces and file names cannot control a terminal.
 //!
-//! All verbs write through these. Files and pipes get every byte unchanged; a terminal gets line feeds, tabs and colours, and
-//! everything else that it would interpret is escaped.
+//! All verbs write through these. Files and pipes get every byte unchanged; a terminal gets line feeds, tabs and the colours of
+//! [`Stream::paint`], and everything else that it would interpret is escaped, colours in texts from traces included.
 
-use quipu::model::harmless;
+use quipu::model::{Paint, harmless};
 use std::cell::RefCell;
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 /// True if the user wants texts unescaped.
 static IS_RAW: AtomicBool = AtomicBool::new(false);
 
-/// Maximum length of an escape sequence for a colour.
-const MAX_COLOR_BYTES: usize = 16;
+/// The colours for streams that escape, with a number in each sequence by which the stream knows it. A text cannot contain it,
+/// since the number is drawn at random when the process first needs it and never leaves the process.
+static OWN: LazyLock<Own> = LazyLock::new(Own::new);
+
+/// The beginning of every sequence as the terminal gets it.
+const LEAD: &str = "\x1b[";
 /// Maximum length of a UTF-8 character.
 const MAX_CHAR_BYTES: usize = 4;
 
 /// Sets whether texts are sent to terminals unescaped.
 pub fn keep_raw(is_raw: bool) {
     IS_RAW.store(is_raw, Ordering::Relaxed);
+}
+
+/// Colours that no text can contain.
+struct Own {
+    /// The beginning of every sequence: [`LEAD`] and the number.
+    lead: String,
+    paint: Paint,
+}
+
+impl Own {
+    fn new() -> Own {
+        // The keys of hashers are random.
+        let lead = format!("{LEAD}{};", RandomState::new().hash_one(LEAD));
+        // The strings live as long as the process: there are as many as there are colours.
+        let own = |sequence: &'static str| -> &'static str {
+            match sequence.strip_prefix(LEAD) {
+                Some(rest) => Box::leak(format!("{lead}{rest}").into_boxed_str()),
+                None => sequence,
+            }
+        };
+        Own { paint: Paint::ANSI.map(own), lead }
+    }
 }
 
 /// Captured output of a thread.
@@ -129,9 +156,7 @@ pub struct Stream<W: Write> {
     inner: W,
     is_terminal: bool,
     escapes: bool,
-    /// Whether Quipu's own colours are let through.
-    has_colours: bool,
-    /// The beginning of a character or colour sequence whose end has not been written yet.
+    /// The beginning of a character or of a colour of [`OWN`] whose end has not been written yet.
     begun: Vec<u8>,
 }
 
@@ -139,27 +164,28 @@ impl Stream<Standard> {
     fn new(inner: Standard) -> Stream<Standard> {
         let is_terminal = inner.is_terminal();
         let escapes = is_terminal && !IS_RAW.load(Ordering::Relaxed);
-        Stream { inner, is_terminal, escapes, has_colours: true, begun: Vec::new() }
+        Stream { inner, is_terminal, escapes, begun: Vec::new() }
     }
 }
 
 impl<W: Write> Stream<W> {
-    /// Sets the stream up for text without colours of Quipu's own: colours in the text are escaped, too.
-    #[must_use]
-    pub fn without_colours(self) -> Stream<W> {
-        self.with_colours(false)
-    }
-
-    /// Sets whether colours are let through.
-    #[must_use]
-    pub fn with_colours(mut self, has_colours: bool) -> Stream<W> {
-        self.has_colours = has_colours;
-        self
+    /// The colours for text that is written to this stream. It escapes all others if it is a terminal.
+    pub fn paint(&self) -> Paint {
+        if self.escapes { OWN.paint } else { Paint::ANSI }
     }
 
     /// Whether the stream is a terminal.
     pub fn is_terminal(&self) -> bool {
         self.is_terminal
+    }
+
+    /// Writes text of which no part comes from a trace or the command line, with its colours.
+    ///
+    /// # Errors
+    /// If the text cannot be written.
+    pub fn write_own(&mut self, text: &str) -> io::Result<()> {
+        self.end()?;
+        self.inner.write_all(text.as_bytes())
     }
 
     /// Writes the incomplete character or sequence at the end of the text.
@@ -168,7 +194,7 @@ impl<W: Write> Stream<W> {
             return Ok(());
         }
         let mut out = Vec::new();
-        append(&std::mem::take(&mut self.begun), self.has_colours, &mut out);
+        append(&std::mem::take(&mut self.begun), &mut out);
         self.inner.write_all(&out)
     }
 }
@@ -182,7 +208,7 @@ impl<W: Write> Write for Stream<W> {
         all.extend_from_slice(text);
         self.begun = all.split_off(all.len() - n_begun(&all));
         let mut out = Vec::with_capacity(all.len());
-        append(&all, self.has_colours, &mut out);
+        append(&all, &mut out);
         self.inner.write_all(&out)?;
         Ok(text.len())
     }
@@ -199,18 +225,14 @@ impl<W: Write> Drop for Stream<W> {
     }
 }
 
-/// Number of bytes at the end that may be the beginning of a colour sequence or of a character.
+/// Number of bytes at the end that may be the beginning of a colour or of a character.
 fn n_begun(text: &[u8]) -> usize {
-    let tail = &text[text.len() - text.len().min(MAX_COLOR_BYTES)..];
-    if let Some(at) = tail.iter().rposition(|byte| *byte == 0x1b) {
-        let sequence = &tail[at + 1..];
-        let is_open = sequence.is_empty()
-            || sequence.split_first().is_some_and(|(first, rest)| {
-                *first == b'[' && rest.iter().all(|byte| matches!(byte, b'0'..=b'9' | b';'))
-            });
-        if is_open {
-            return tail.len() - at;
-        }
+    let lead = OWN.lead.as_bytes();
+    let tail = &text[text.len() - text.len().min(lead.len() - 1)..];
+    if let Some(at) = tail.iter().rposition(|byte| *byte == 0x1b)
+        && lead.starts_with(&tail[at..])
+    {
+        return tail.len() - at;
     }
     let tail = &text[text.len() - text.len().min(MAX_CHAR_BYTES - 1)..];
     match tail.utf8_chunks().last() {
@@ -224,19 +246,22 @@ fn n_begun(text: &[u8]) -> usize {
     }
 }
 
-/// Appends text with escapes for everything but line feeds, tabs and, with `has_colours`, colours.
-fn append(text: &[u8], has_colours: bool, out: &mut Vec<u8>) {
+/// Appends text with escapes for everything but line feeds, tabs and the colours of [`OWN`], which lose their number.
+fn append(text: &[u8], out: &mut Vec<u8>) {
     let mut rest = text;
     while let Some(at) = rest.iter().position(|byte| *byte == 0x1b) {
         harmless::append(&rest[..at], keeps, out);
         rest = &rest[at..];
-        let n = if has_colours { color_bytes(rest) } else { 0 };
-        if n > 0 {
-            out.extend_from_slice(&rest[..n]);
-        } else {
-            harmless::append(&rest[..1], keeps, out);
-        }
-        rest = &rest[n.max(1)..];
+        rest = match rest.strip_prefix(OWN.lead.as_bytes()) {
+            Some(behind) => {
+                out.extend_from_slice(LEAD.as_bytes());
+                behind
+            }
+            None => {
+                harmless::append(&rest[..1], keeps, out);
+                &rest[1..]
+            }
+        };
     }
     harmless::append(rest, keeps, out);
 }
@@ -245,30 +270,13 @@ fn keeps(c: char) -> bool {
     c == '\n' || c == '\t'
 }
 
-/// Length of the sequence at the start of `text` if it sets one of the colours and weights that Quipu uses; otherwise 0.
-///
-/// A name in a trace may also contain such a sequence and appear in green, but it cannot hide, blink, or move the cursor.
-fn color_bytes(text: &[u8]) -> usize {
-    let Some(codes) = text.strip_prefix(b"\x1b[") else { return 0 };
-    let Some(n) = codes.iter().take(MAX_COLOR_BYTES - 3).position(|byte| *byte == b'm') else { return 0 };
-    let is_ours = |code: &[u8]| {
-        matches!(code, b"" | b"0" | b"1" | b"2" | b"4" | b"31" | b"32" | b"33" | b"34" | b"35" | b"36")
-    };
-    if codes[..n].split(|byte| *byte == b';').all(is_ours) { n + 3 } else { 0 }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn shown(parts: &[&[u8]]) -> String {
-        shown_with(parts, true)
-    }
-
-    fn shown_with(parts: &[&[u8]], has_colours: bool) -> String {
         let mut out = Vec::new();
-        let mut stream =
-            Stream { inner: &mut out, is_terminal: true, escapes: true, has_colours, begun: Vec::new() };
+        let mut stream = Stream { inner: &mut out, is_terminal: true, escapes: true, begun: Vec::new() };
         parts.iter().for_each(|part| stream.write_all(part).unwrap());
         drop(stream);
         String::from_utf8(out).unwrap()
@@ -276,22 +284,37 @@ mod tests {
 
     #[test]
     fn a_terminal_gets_our_colours_and_no_commands() {
-        let text = b"\x1b[1m\x1b[31merror:\x1b[0m a\tb\n\x1b]0;x\x07\x1b[2J\x1b[8m\r\xff";
+        let Paint { bold, fault, reset, .. } = OWN.paint;
+        let text = format!("{bold}{fault}error:{reset} a\tb\n\x1b]0;x\x07\x1b[2J\x1b[8m\r");
         assert_eq!(
-            shown(&[text]),
+            shown(&[text.as_bytes(), b"\xff"]),
             "\x1b[1m\x1b[31merror:\x1b[0m a\tb\n\\x1b]0;x\\x07\\x1b[2J\\x1b[8m\\x0d\\xff"
         );
     }
 
     #[test]
-    fn colours_of_a_trace_are_escaped_where_none_is_ours() {
-        assert_eq!(shown_with(&[b"\x1b[3", b"1mred\n"], false), "\\x1b[31mred\n");
+    fn colours_that_a_text_contains_are_escaped() {
+        let Paint { mark, reset, .. } = OWN.paint;
+        let shown = shown(&[mark.as_bytes(), b"\x1b[3", b"1mred\x1b[0m\x1b[m\x1b[1;31m", reset.as_bytes()]);
+        assert_eq!(shown, "\x1b[33m\\x1b[31mred\\x1b[0m\\x1b[m\\x1b[1;31m\x1b[0m");
+    }
+
+    #[test]
+    fn each_colour_for_a_terminal_is_the_usual_one() {
+        let sequences = |paint: Paint| {
+            let Paint { bold, dim, code, data, mark, literal, fault, reset } = paint;
+            [bold, dim, code, data, mark, literal, fault, reset].concat()
+        };
+        assert_eq!(shown(&[sequences(OWN.paint).as_bytes()]), sequences(Paint::ANSI));
     }
 
     #[test]
     fn borders_of_buffers_change_nothing() {
-        let text = "\x1b[31mé\u{202e}\u{9b}\x1b[2J€😀\x1b[0m\x1b[".as_bytes();
+        let Paint { fault, reset, .. } = OWN.paint;
+        let text = format!("{fault}é\u{202e}\u{9b}\x1b[2J\x1b[31m€😀{reset}\x1b[");
+        let text = text.as_bytes();
         let whole = shown(&[text]);
+        assert!(whole.starts_with("\x1b[31mé\\u{202e}"), "{whole}");
         for at in 0..=text.len() {
             assert_eq!(shown(&[&text[..at], &text[at..]]), whole, "split at {at}");
         }

@@ -133,10 +133,6 @@ impl Printer for TextPrinter {
         }
     }
 
-    fn paints(&self) -> bool {
-        false
-    }
-
     fn failure(&mut self) -> Option<Error> {
         self.failure.take()
     }

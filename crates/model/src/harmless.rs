@@ -36,6 +36,19 @@ pub fn append(text: &[u8], keeps: impl Fn(char) -> bool, out: &mut Vec<u8>) {
     }
 }
 
+/// The text with the same escapes for all control characters.
+pub fn escaped(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    append(text.as_bytes(), |_| false, &mut out);
+    // Escapes of characters are ASCII, and the rest of the text stays.
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// True if terminals obey nothing in the text, and all of it is UTF-8.
+pub fn is_harmless(text: &[u8]) -> bool {
+    std::str::from_utf8(text).is_ok_and(|text| !text.contains(is_control))
+}
+
 /// Appends a text as a cell of comma-separated values, in quotes if it needs them or `quoted` asks for them.
 ///
 /// Control characters other than line feed and tab, and bytes that are not UTF-8, become escapes. A spreadsheet treats a text
@@ -101,6 +114,15 @@ mod tests {
             String::from_utf8(out).unwrap(),
             "a\\x1b]0;x\\x07\\x00\\x7f\\u{9b}2J\\u{202e}é\n\\xff\\xc3"
         );
+    }
+
+    #[test]
+    fn a_harmless_text_is_its_own_escaped_form() {
+        for text in ["", "plain \u{e9}", "a\x1b[31mb", "a\nb", "a\u{9b}b", "a\u{202e}b"] {
+            assert_eq!(is_harmless(text.as_bytes()), escaped(text) == text, "{text:?}");
+        }
+        assert!(!is_harmless(b"\xff"));
+        assert_eq!(escaped("a\x1b[31m\u{9b}"), "a\\x1b[31m\\u{9b}");
     }
 
     #[test]

@@ -17,11 +17,6 @@ pub trait Printer: Send {
         false
     }
 
-    /// Whether it writes the sequences of [`Paint`]. Other printers write no colours except those in the trace's own texts.
-    fn paints(&self) -> bool {
-        true
-    }
-
     /// The reason why a record could not be printed in full, returned once; for example, a file for part of it could not be
     /// written.
     fn failure(&mut self) -> Option<Error> {
@@ -64,8 +59,12 @@ pub struct Ordinals {
 }
 
 /// Strings to write around each class of text: terminal colour sequences, or nothing.
+///
+/// All colours of the program come from here, because a terminal lets only these through: see [`Paint::map`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Paint {
+    /// Before headings and names of functions.
+    pub bold: &'static str,
     /// Before ordinals and thread names.
     pub dim: &'static str,
     /// Before instruction text.
@@ -74,14 +73,43 @@ pub struct Paint {
     pub data: &'static str,
     /// Before markers.
     pub mark: &'static str,
+    /// Before literals.
+    pub literal: &'static str,
+    /// Before errors.
+    pub fault: &'static str,
     /// After any of them.
     pub reset: &'static str,
 }
 
 impl Paint {
     /// No colour.
-    pub const PLAIN: Paint = Paint { dim: "", code: "", data: "", mark: "", reset: "" };
+    pub const PLAIN: Paint =
+        Paint { bold: "", dim: "", code: "", data: "", mark: "", literal: "", fault: "", reset: "" };
     /// The sixteen colours that every terminal has.
-    pub const ANSI: Paint =
-        Paint { dim: "\x1b[2m", code: "\x1b[32m", data: "\x1b[36m", mark: "\x1b[33m", reset: "\x1b[0m" };
+    pub const ANSI: Paint = Paint {
+        bold: "\x1b[1m",
+        dim: "\x1b[2m",
+        code: "\x1b[32m",
+        data: "\x1b[36m",
+        mark: "\x1b[33m",
+        literal: "\x1b[34m",
+        fault: "\x1b[31m",
+        reset: "\x1b[0m",
+    };
+
+    /// The strings after `change`: a stream that must tell them from texts of traces gives them a form of its own.
+    #[must_use]
+    pub fn map(self, change: impl Fn(&'static str) -> &'static str) -> Paint {
+        let Paint { bold, dim, code, data, mark, literal, fault, reset } = self;
+        Paint {
+            bold: change(bold),
+            dim: change(dim),
+            code: change(code),
+            data: change(data),
+            mark: change(mark),
+            literal: change(literal),
+            fault: change(fault),
+            reset: change(reset),
+        }
+    }
 }

@@ -6,7 +6,7 @@ use crate::rows::lock;
 use pyo3::prelude::*;
 use quipu::engine::{self, Part, RunOptions, tables};
 use quipu::model::doc::Document;
-use quipu::model::{ErrorKind, Report, Result, Table, Trace};
+use quipu::model::{ErrorKind, Paint, Report, Result, Table, Trace};
 use quipu_arrow::{Encoder, Interop};
 use quipu_console::parts;
 use quipu_console::session::Verdict;
@@ -172,7 +172,7 @@ impl Outcome {
     /// The results as people read them.
     fn text(&self, py: Python<'_>) -> String {
         py.detach(|| {
-            let look = Look { color: false, width: 100, charset: Charset::Unicode };
+            let look = Look { paint: Paint::PLAIN, width: 100, charset: Charset::Unicode };
             let mut text = String::new();
             for (at, document) in self.documents().iter().enumerate() {
                 if at > 0 {

@@ -7,7 +7,7 @@
 
 use crate::schema::N_OWN;
 use quipu_model::print::Ordinals;
-use quipu_model::{Batch, Paint, Printer, Remark};
+use quipu_model::{Batch, Paint, Printer, Remark, harmless};
 use std::io::Write as _;
 
 /// Prints rows of the table of all records.
@@ -62,12 +62,5 @@ fn remarked(remark: &Remark, paint: &Paint, out: &mut Vec<u8>) {
 
 /// Writes text on one line, with control characters escaped.
 fn one_line(what: &str, out: &mut Vec<u8>) {
-    for part in what.split_inclusive(|c: char| c.is_control()) {
-        match part.char_indices().last() {
-            Some((at, control)) if control.is_control() => {
-                let _ = write!(out, "{}{}", &part[..at], control.escape_default());
-            }
-            _ => out.extend_from_slice(part.as_bytes()),
-        }
-    }
+    harmless::append(what.as_bytes(), |c| !c.is_control(), out);
 }

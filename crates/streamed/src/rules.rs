@@ -1,7 +1,7 @@
 //! The rules of streams, each with its name, its severity and its entry in the manual; names are those of the format's page.
 
 use quipu_model::loss::Amount;
-use quipu_model::{Finding, Loss, Place, RuleInfo};
+use quipu_model::{Finding, Loss, Place, RuleInfo, harmless};
 use quipu_source::CarrierDamage;
 use quipu_stream::finding::{self, Key};
 use quipu_stream::frame::{Header, encoding};
@@ -196,7 +196,7 @@ pub(crate) fn finding(of: &finding::Finding, file: &str, record: Option<u64>) ->
                 // Producers are known by the beginning of their UUID.
                 Key::Number(n) if key == "producer" => format!("{key} {n:016x}"),
                 Key::Number(n) => format!("{key} {n}"),
-                Key::Text(text) => format!("{key} `{}`", text.escape_default()),
+                Key::Text(text) => format!("{key} `{}`", harmless::escaped(text)),
             }
         })
         .collect();

@@ -101,6 +101,7 @@ fn note(part: &BytePart, unit: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quipu_model::Paint;
     use quipu_model::doc::ByteRow;
 
     #[test]
@@ -132,7 +133,7 @@ mod tests {
             "   0  A.BB\n  16  B     end\n  3 more rows\n  A  key       1,200  misses, hot\n  B  value         0  misses, hot\n  .  no field\n"
         );
         let mut coloured = String::new();
-        paint_bytes(&map, &Look { color: true, ..Look::page(60) }, &mut coloured);
+        paint_bytes(&map, &Look { paint: Paint::ANSI, ..Look::page(60) }, &mut coloured);
         assert!(coloured.contains("\u{1b}[1m\u{1b}[31mA"), "{coloured:?}");
     }
 }

@@ -209,10 +209,11 @@ fn mean(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quipu_model::Paint;
     use quipu_model::doc::{Lane, SeriesLine};
 
-    const NARROW: Look = Look { width: 40, color: false, charset: Charset::Unicode };
-    const ASCII: Look = Look { width: 40, color: false, charset: Charset::Ascii };
+    const NARROW: Look = Look { width: 40, paint: Paint::PLAIN, charset: Charset::Unicode };
+    const ASCII: Look = Look { width: 40, paint: Paint::PLAIN, charset: Charset::Ascii };
 
     fn bars() -> Bars {
         Bars {

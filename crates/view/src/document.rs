@@ -154,6 +154,7 @@ fn lists_that_fit(facts: &[(String, Vec<Cell>)], look: &Look) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quipu_model::Paint;
     use quipu_model::doc::Grid;
 
     fn check(document: &Document, look: &Look, expected: &str) {
@@ -235,7 +236,7 @@ mod tests {
         let facts = Block::Facts(vec![("a".into(), vec![Cell::Count(1)])]);
         check(
             &Document::new("T").with(facts),
-            &Look { color: true, ..Look::page(80) },
+            &Look { paint: Paint::ANSI, ..Look::page(80) },
             "\x1b[1mT\x1b[0m\n  \x1b[2ma\x1b[0m  1\n",
         );
     }

@@ -1,6 +1,6 @@
 //! Capabilities of the surface: width, colours, characters.
 
-use anstyle::{AnsiColor, Style};
+use quipu_model::Paint;
 
 /// The default width, in columns.
 const DEFAULT_WIDTH: usize = 100;
@@ -13,8 +13,8 @@ const MIN_WIDTH: usize = 40;
 pub struct Look {
     /// Width of the surface in columns.
     pub width: usize,
-    /// Whether colour sequences are written.
-    pub color: bool,
+    /// The colour sequences that are written.
+    pub paint: Paint,
     /// The characters for charts.
     pub charset: Charset,
 }
@@ -31,30 +31,30 @@ pub enum Charset {
 impl Look {
     /// A page without colours, `width` columns wide.
     pub fn page(width: usize) -> Look {
-        Look { width: width.max(MIN_WIDTH), color: false, charset: Charset::Unicode }
+        Look { width: width.max(MIN_WIDTH), paint: Paint::PLAIN, charset: Charset::Unicode }
     }
 
     /// The terminal that standard output is connected to, or a page of 100 columns. The environment's locale and terminal
-    /// type determine the characters; the caller, who knows the user's options, decides about colour.
-    pub fn stdout(color: bool) -> Look {
+    /// type determine the characters; the caller, who knows the user's options, decides about colours.
+    pub fn stdout(paint: Paint) -> Look {
         let width = terminal_size::terminal_size().map_or(DEFAULT_WIDTH, |(width, _)| usize::from(width.0));
-        Look { color, charset: Charset::from_env(|name| std::env::var(name).ok()), ..Look::page(width) }
+        Look { paint, charset: Charset::from_env(|name| std::env::var(name).ok()), ..Look::page(width) }
     }
 
     pub(crate) fn heading(&self) -> Ink {
-        self.ink(Style::new().bold())
+        self.ink([self.paint.bold, ""])
     }
 
     pub(crate) fn label(&self) -> Ink {
-        self.ink(Style::new().dimmed())
+        self.ink([self.paint.dim, ""])
     }
 
     pub(crate) fn code(&self) -> Ink {
-        self.ink(AnsiColor::Green.on_default())
+        self.ink([self.paint.code, ""])
     }
 
     pub(crate) fn chart(&self) -> Ink {
-        self.ink(AnsiColor::Cyan.on_default())
+        self.ink([self.paint.data, ""])
     }
 
     /// The ink for a heat from 0 (nothing happened) to 1.
@@ -62,13 +62,13 @@ impl Look {
         match heat {
             heat if heat <= 0.0 => self.label(),
             heat if heat < 0.5 => self.chart(),
-            heat if heat < 0.8 => self.ink(AnsiColor::Yellow.on_default()),
-            _ => self.ink(AnsiColor::Red.on_default().bold()),
+            heat if heat < 0.8 => self.ink([self.paint.mark, ""]),
+            _ => self.ink([self.paint.bold, self.paint.fault]),
         }
     }
 
-    fn ink(&self, style: Style) -> Ink {
-        Ink(if self.color { style } else { Style::new() })
+    fn ink(&self, on: [&'static str; 2]) -> Ink {
+        Ink { on, off: self.paint.reset }
     }
 }
 
@@ -87,13 +87,16 @@ impl Charset {
 
 /// A style of text: writes the text between the sequences that switch the style on and off.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ink(Style);
+pub(crate) struct Ink {
+    on: [&'static str; 2],
+    off: &'static str,
+}
 
 impl Ink {
     pub(crate) fn write(self, text: &str, out: &mut String) {
-        out.push_str(&self.0.render().to_string());
+        self.on.iter().for_each(|sequence| out.push_str(sequence));
         out.push_str(text);
-        out.push_str(&self.0.render_reset().to_string());
+        out.push_str(self.off);
     }
 }
 

@@ -134,9 +134,10 @@ pub(crate) fn percent(share: f64) -> String {
 mod tests {
     use super::*;
     use crate::look::Charset;
+    use quipu_model::Paint;
     use quipu_model::doc::HeatBand;
 
-    const NARROW: Look = Look { width: 40, color: false, charset: Charset::Unicode };
+    const NARROW: Look = Look { width: 40, paint: Paint::PLAIN, charset: Charset::Unicode };
 
     #[test]
     fn a_heat_map_is_darker_where_more_happened_on_a_logarithmic_scale() {

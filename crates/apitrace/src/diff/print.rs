@@ -50,12 +50,11 @@ impl<'o> Text<'o> {
     /// # Errors
     /// If the output cannot be written.
     pub fn new(out: &'o mut dyn Write, paint: &Paint, context: u64, names: [&str; 2]) -> Result<Text<'o>> {
-        let ink = if *paint == Paint::PLAIN { Ink::PLAIN } else { Ink::COLOUR };
         let printer = || CallPrinter::new(&Header::default(), &one_line());
         writeln!(out, "--- {}\n+++ {}", names[0], names[1]).map_err(failed)?;
         Ok(Text {
             out,
-            ink,
+            ink: Ink::of(paint),
             printers: [printer()?, printer()?],
             left: 0,
             context,

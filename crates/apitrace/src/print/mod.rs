@@ -57,8 +57,7 @@ impl CallPrinter {
     }
 
     /// Prints the selected calls among `rows`, with or without colour.
-    fn calls<const COLOUR: bool>(&mut self, batch: &Batch, rows: &[u32], out: &mut Vec<u8>) {
-        let ink = if COLOUR { &Ink::COLOUR } else { &Ink::PLAIN };
+    fn calls<const COLOUR: bool>(&mut self, batch: &Batch, rows: &[u32], ink: &Ink, out: &mut Vec<u8>) {
         if self.is_fresh {
             self.properties(ink, out);
         }
@@ -99,9 +98,9 @@ impl Printer for CallPrinter {
 
     fn print(&mut self, batch: &Batch, rows: &[u32], _: Ordinals, paint: &Paint, out: &mut Vec<u8>) {
         if *paint == Paint::PLAIN {
-            self.calls::<false>(batch, rows, out);
+            self.calls::<false>(batch, rows, &Ink::PLAIN, out);
         } else {
-            self.calls::<true>(batch, rows, out);
+            self.calls::<true>(batch, rows, &Ink::of(paint), out);
         }
     }
 

@@ -1,5 +1,7 @@
 //! Prints strings, numbers and colours in the format of `apitrace dump`.
 
+use quipu_model::Paint;
+
 /// Escape sequences for the colours of each sort of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ink {
@@ -18,9 +20,17 @@ pub struct Ink {
 impl Ink {
     /// No colour.
     pub const PLAIN: Ink = Ink { normal: b"", bold: b"", red: b"", green: b"", blue: b"" };
-    /// apitrace's colours.
-    pub const COLOUR: Ink =
-        Ink { normal: b"\x1b[0m", bold: b"\x1b[1m", red: b"\x1b[31m", green: b"\x1b[32m", blue: b"\x1b[34m" };
+
+    /// apitrace's colours, in the form of `paint`.
+    pub fn of(paint: &Paint) -> Ink {
+        Ink {
+            normal: paint.reset.as_bytes(),
+            bold: paint.bold.as_bytes(),
+            red: paint.fault.as_bytes(),
+            green: paint.code.as_bytes(),
+            blue: paint.literal.as_bytes(),
+        }
+    }
 }
 
 /// The escapes for strings.

@@ -49,7 +49,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         }
         screen.json(&description.json)?;
     } else {
-        quipu_console::terminal::stdout().without_colours().write_all(description.text.as_bytes())?;
+        quipu_console::terminal::stdout().write_all(description.text.as_bytes())?;
     }
     let findings = description.findings;
     Ok(Verdict { findings, meaning: "the description may lack records", ..Verdict::default() }.tell(screen))

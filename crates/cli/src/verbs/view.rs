@@ -6,7 +6,7 @@ use quipu::expr::Where;
 use quipu::isa::Syntax;
 use quipu::model::trace::PrintOptions;
 use quipu::model::{
-    ErrorKind, Given, OptionSpec, Paint, Predicate, Printer, Schema, Sieve, ThreadId, Trace, Window,
+    ErrorKind, Given, OptionSpec, Predicate, Printer, Schema, Sieve, ThreadId, Trace, Window,
 };
 use quipu_console::Common;
 use quipu_console::flags::{self, Flagged, Flags};
@@ -180,13 +180,12 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         awaited,
         ..PrintJob::new(&*trace, table, &print, printer)?
     };
-    let has_colours = job.printer.paints() && job.paint != Paint::PLAIN;
     let started = Instant::now();
     let shown = session::watched(screen, |watch| {
         let merge = Merge::new(&*trace, &Merge::sharing_codes(&*trace, job.scan()), watch)?;
         stream::print(job, merge, watch, quipu_console::terminal::stdout(), screen.is_quiet())
     })?;
-    quipu_console::terminal::stdout().with_colours(has_colours).write_all(&shown.end)?;
+    quipu_console::terminal::stdout().write_all(&shown.end)?;
     let is_part = options.window() != Window::All || options.limit().is_some();
     check_present(&*trace, awaited, &shown.absent, is_part)?;
     if common.verbose {

@@ -133,7 +133,7 @@ fn dump(trace: &ApiTrace, request: &Request, screen: &Screen) -> Result<Outcome>
         Some("never") => false,
         _ => stdout.is_terminal(),
     };
-    let paint = if has_color { Paint::ANSI } else { Paint::PLAIN };
+    let paint = if has_color { stdout.paint() } else { Paint::PLAIN };
     let options =
         PrintOptions { verbose: request.verbose, given: request.given.clone(), ..PrintOptions::default() };
     let job = PrintJob::new(trace, CALLS_TABLE, &options, None)?;

@@ -14,6 +14,7 @@ use quipu::symbols::remap::Remap;
 use quipu::symbols::types_file::{Lookup, TypesFile};
 use quipu_console::screen::{Outcome, Result, Screen, Stop};
 use quipu_console::session::Verdict;
+use quipu_console::terminal;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -118,7 +119,9 @@ pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     for _ in 0..n_left_out {
         quipu_console::screen::eprint("ERROR: Remap list contained bad member\n");
     }
-    let beginning = text::beginning(levels.as_slice(), &remapped);
+    // Cacheray writes colours on everything that it writes to.
+    let paint = terminal::stdout().paint();
+    let beginning = text::beginning(levels.as_slice(), &remapped, &paint);
     let mut run = Run::new(&request, trace)?;
     let selected = if request.events_to_stdout { "stdout selected\n" } else { "" };
     if let Err(stop) = screen.text(&format!("{selected}{beginning}")) {
@@ -152,7 +155,7 @@ pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     run.finish(screen)?;
     // With `-s`, Cacheray closes standard output after the events, so its report is lost.
     if !request.events_to_stdout {
-        let report = text::report(simulator.levels.as_slice(), &simulator.structs, run.n_records);
+        let report = text::report(simulator.levels.as_slice(), &simulator.structs, run.n_records, &paint);
         screen.text(&(run.found + &report))?;
     }
     Ok(Outcome::Fine)

@@ -4,6 +4,7 @@
 
 use super::caches::{Event, Level};
 use super::structs::{CountedStruct, Remapped, Structs};
+use quipu_model::Paint;
 use std::fmt::Write as _;
 
 /// Line size and number of sets that Cacheray uses to split printed addresses, regardless of its caches.
@@ -64,8 +65,9 @@ pub fn logged_remove(thread: u64, addr: u64, out: &mut String) {
     let _ = writeln!(out, "CPU: {thread}\tEVENT: RTTA_REMOVE\tAddress: {addr:#x}");
 }
 
-/// Output before the simulation: the caches, from the last to the first, and the results of the remap.
-pub fn beginning(levels: &[Level], remapped: &[Remapped]) -> String {
+/// Output before the simulation: the caches, from the last to the first, and the results of the remap. `paint` has the form of
+/// its colours.
+pub fn beginning(levels: &[Level], remapped: &[Remapped], paint: &Paint) -> String {
     let mut out = String::new();
     for level in levels.iter().rev().filter(|level| !level.is_full()) {
         let Level { name, block_bytes, n_sets, n_blocks, ways, .. } = level;
@@ -81,7 +83,8 @@ pub fn beginning(levels: &[Level], remapped: &[Remapped]) -> String {
             Remapped::NotNamed(name) => writeln!(out, "Could not find {name}"),
         };
     }
-    out.push_str("\x1b[33mSTARTING BINARY TRACE SIMULATION\n\x1b[0m\n");
+    let Paint { mark, reset, .. } = paint;
+    let _ = writeln!(out, "{mark}STARTING BINARY TRACE SIMULATION\n{reset}");
     out
 }
 
@@ -97,12 +100,14 @@ pub fn found(name: &str, out: &mut String) {
 /// Longest name of a member; longer ones are cut.
 const NAME_CHARS: usize = 16;
 
-/// The report after the simulation. Structures are sorted by name; Cacheray prints them in the order of a hash table.
-pub fn report(levels: &[Level], structs: &Structs, n_records: u64) -> String {
+/// The report after the simulation. Structures are sorted by name; Cacheray prints them in the order of a hash table. `paint`
+/// has the form of its colours.
+pub fn report(levels: &[Level], structs: &Structs, n_records: u64, paint: &Paint) -> String {
     let mut present: Vec<CountedStruct> = structs.present().collect();
     present.sort_by(|a, b| a.name.cmp(&b.name));
     let mut out = String::new();
-    let _ = writeln!(out, "\x1b[33mTRACE SIMULATION FINISHED\x1b[0m\nProcessed {n_records} events");
+    let Paint { mark, reset, .. } = paint;
+    let _ = writeln!(out, "{mark}TRACE SIMULATION FINISHED{reset}\nProcessed {n_records} events");
     let _ = writeln!(out, "STRUCT ACCESS STATISTICS FOR {} CACHES\n{RULE}", levels.len());
     let _ = writeln!(out, "RTTAs present: {}\nStructs present: {}", structs.n_adds, structs.n_elements);
     let accesses: u64 = present.iter().map(|one| one.accesses).sum();
