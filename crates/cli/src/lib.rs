@@ -283,7 +283,7 @@ mod tests {
         std::fs::write(&file, "").unwrap();
         std::fs::write(&verb, "").unwrap();
         let with = |args: &[&str]| {
-            let args = args.iter().map(|arg| OsString::from(arg)).collect();
+            let args = args.iter().map(OsString::from).collect();
             let args = with_verb(args, &command());
             args.into_iter().map(|arg| arg.into_string().unwrap()).collect::<Vec<_>>()
         };

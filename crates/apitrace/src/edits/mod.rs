@@ -20,7 +20,7 @@ use quipu_model::damaged::{Intake, SoFar};
 use quipu_model::trace::Fact;
 use quipu_model::transform::{Progress, Transform, TransformJob, Transformed};
 use quipu_model::values::{Types, Values};
-use quipu_model::{Columns, Finding, Reader, Result, Scan, ShardId};
+use quipu_model::{Columns, Error, Finding, Reader, Result, Scan, ShardId};
 use std::cell::Cell;
 use std::path::Path;
 
@@ -48,7 +48,7 @@ pub trait CallEdit {
     fn step(&mut self, at: usize, values: &mut Values, types: &Types) -> Result<Step>;
 
     /// The error if no call was kept; `None` if a trace without calls is a result.
-    fn refuse_nothing(&self) -> Option<Error> {
+    fn refuse_nothing(&mut self) -> Option<Error> {
         None
     }
 }

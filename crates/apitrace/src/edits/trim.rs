@@ -188,7 +188,7 @@ impl CallEdit for Chooser {
         Ok(self.next(&values.calls[at]))
     }
 
-    fn refuse_nothing(&self) -> Option<Error> {
+    fn refuse_nothing(&mut self) -> Option<Error> {
         Chooser::refuse_nothing(self)
     }
 }

@@ -90,7 +90,7 @@ impl CallEdit for Needed {
         Ok(if self.bits.get(self.at - 1) { Step::Keep } else { Step::Drop })
     }
 
-    fn refuse_nothing(&self) -> Option<Error> {
-        self.refusal.clone()
+    fn refuse_nothing(&mut self) -> Option<Error> {
+        self.refusal.take()
     }
 }
