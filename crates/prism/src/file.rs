@@ -12,7 +12,7 @@ use crate::fixed::{self, EVENT_BYTES, Put};
 use crate::here::Here;
 use crate::turns::{self, Turn};
 use crate::variable::Dialect;
-use crate::{INFO, dump, variable};
+use crate::{INFO, dump, trace, variable};
 use quipu_model::fresh::{Fresh, Replace, cannot};
 use quipu_model::trace::Fact;
 use quipu_model::transform::{TransformJob, check_level, packing_for};
@@ -207,6 +207,13 @@ impl EventFile {
             turns: None,
             said: Vec::new(),
         })
+    }
+
+    /// Says in the stream that the configuration at its beginning is none of the events, so that readers pass over it and
+    /// `--plain` leaves it out again. Only allowed before the first event of the variable encoding.
+    pub(crate) fn say_head_is_added(&mut self) {
+        self.n_gathered = 0;
+        self.say(trace::HEAD, trace::ADDED.to_owned());
     }
 
     /// Changes the fields of all events of the fixed encoding. Only allowed before the first event.
