@@ -5,6 +5,7 @@ use quipu::engine::{ConversionPlan, convert, plan_conversion};
 use quipu::model::convert::{self, RecordJob, RecordWriter};
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::fresh::{check_file, folder_beside};
+use quipu::model::transform::refuse_container;
 use quipu::model::{Columns, Error, Format, Given, Options, Trace, result};
 use quipu::source::Source;
 use quipu_console::Common;
@@ -97,6 +98,7 @@ pub(crate) fn run(
     // A stream is made from a file, unless the format writes streams itself.
     let way = match quipu::is_stream_name(&target.path) && !quipu::writes_streams(to) {
         true => {
+            refuse_container(target.container.as_deref())?;
             check_file(&target.path, target.force.into())?;
             Some(folder_beside(&target.path)?)
         }
@@ -122,10 +124,9 @@ pub(crate) fn run(
     };
     if let Some(file) = &file {
         let source = Source::open(file).map_err(Error::from)?;
-        let target = Target { container: None, ..target.clone() };
         let opening = Opening { strict: opening.strict, ..Opening::default() };
         let into = quipu::into_stream(to);
-        rewrite::transform_into(&*into, &source, &opening, &Options::default(), &target, common, screen)?;
+        rewrite::transform_into(&*into, &source, &opening, &Options::default(), target, common, screen)?;
     }
     let screen = &screen.beside_for(&target.path, target.json);
     let doubtful_from = converted.reading.doubtful_from;

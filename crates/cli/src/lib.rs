@@ -108,7 +108,7 @@ fn parse(args: Vec<OsString>, keeps_inputs: bool) -> Result<Parsed, clap::Error>
     let places =
         if keeps_inputs { inputs::keep(&command, &matches) } else { inputs::check(&command, &matches) };
     let (has_json, has_output) = (is_set("json", &matches), writes(&command, &matches));
-    let written = output_of(&matches);
+    let written = output_of(&command, &matches);
     let cli = Cli::from_arg_matches(&matches)?;
     // Without a result, nothing is written.
     let output = has_output.then(|| ("output".to_owned(), serde_json::Value::Null));
@@ -230,16 +230,23 @@ fn screen_beside(output: Option<&Path>, screen: Screen) -> Screen {
     }
 }
 
-/// Path that the verb writes to.
-fn output_of(matches: &clap::ArgMatches) -> Option<PathBuf> {
+/// Path that the verb writes to. `-` means standard output, but no output at all where the verb can do without one.
+fn output_of(command: &clap::Command, matches: &clap::ArgMatches) -> Option<PathBuf> {
+    let is_optional = output_option(command, matches)?.get_default_values().iter().any(|value| value == "-");
     let (_, matches) = matches.subcommand()?;
-    matches.try_get_one::<PathBuf>("output").ok().flatten().cloned()
+    let output = matches.try_get_one::<PathBuf>("output").ok().flatten()?;
+    (!is_optional || output != Path::new("-")).then(|| output.clone())
 }
 
 /// Whether the verb names its output in its result.
 fn writes(command: &clap::Command, matches: &clap::ArgMatches) -> bool {
-    let verb = matches.subcommand_name().and_then(|name| command.find_subcommand(name));
-    verb.is_some_and(|verb| verb.get_arguments().any(|arg| arg.get_id() == "output"))
+    output_option(command, matches).is_some()
+}
+
+/// The option of the verb that names its output.
+fn output_option<'c>(command: &'c clap::Command, matches: &clap::ArgMatches) -> Option<&'c clap::Arg> {
+    let verb = matches.subcommand_name().and_then(|name| command.find_subcommand(name))?;
+    verb.get_arguments().find(|arg| arg.get_id() == "output")
 }
 
 /// Prints what the parser of the command line returns instead of matches. Help and version are results; everything else is an

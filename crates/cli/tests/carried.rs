@@ -502,3 +502,39 @@ fn tables_are_kept_of_a_file_whose_checksum_is_wrong() {
         assert!(code == Some(1) && !folder.path().join(format!("no-{name}")).exists(), "{name}: {said}");
     }
 }
+
+#[test]
+fn a_container_for_a_stream_is_refused_whatever_it_carries() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out.quipu");
+    for (line, trace) in [
+        ("convert", "drmemtrace/tiny.func"),
+        ("convert", "apitrace/tri.trace"),
+        ("convert", "cacheray/shapes.trace"),
+        ("convert", "lackey/mixed.lackey"),
+        ("convert", "din/labels.din"),
+        ("convert", "dtrace/classic/printf"),
+        ("convert", "prism/prodcons.prism"),
+        ("convert --to cacheray", "drmemtrace/tiny.func"),
+        ("trim --skip 1", "apitrace/tri.trace"),
+        ("trim --skip 1", "prism/prodcons.prism"),
+        ("trim --skip 1", "stream/minimal.quipu"),
+    ] {
+        let trace = fixtures("").join(trace);
+        let words: Vec<&str> = line.split(' ').collect();
+        let (code, shown, said) =
+            quipu(&[&words[..], &["--container", "plain", path(&trace), "-o", path(&out)]].concat());
+        assert_eq!(code, Some(2), "{line} {}: {said}", trace.display());
+        assert!(
+            said.contains(" written without a container; `plain` was asked for"),
+            "{line} {}: {said}",
+            trace.display()
+        );
+        assert!(shown.is_empty() && !out.exists(), "{line} {}: {shown}", trace.display());
+    }
+    // The file on the way to a stream has a container, and the stream has none.
+    let trace = fixtures("apitrace").join("tri.trace");
+    let (code, shown, said) = quipu(&["trim", "--skip", "1", path(&trace), "-o", path(&out)]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(!shown.contains("container") && shown.matches("bytes of the stream").count() == 1, "{shown}");
+}

@@ -860,3 +860,26 @@ fn a_full_disk_leaves_neither_half_a_file_nor_a_signal() {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "{line}");
     }
 }
+
+/// What a stream carries is written to an intermediate file first, which has no name that the user knows.
+#[test]
+fn a_full_disk_names_the_stream_and_no_file_on_the_way_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    for (line, trace) in [
+        ("trim --skip 10", "apitrace/glxgears-300.trace"),
+        ("filter --drop data", "drmemtrace/threadsig.x64"),
+        ("convert --to cacheray", "drmemtrace/threadsig.x64"),
+    ] {
+        let script = format!(
+            "ulimit -f 16; exec {} -q {line} {} -o out.quipu 2>said",
+            env!("CARGO_BIN_EXE_quipu"),
+            fixtures("").join(trace).display()
+        );
+        let status = Command::new("sh").args(["-c", &script]).current_dir(folder.path()).status().unwrap();
+        let said = fs::read_to_string(folder.path().join("said")).unwrap();
+        assert_eq!(status.code(), Some(2), "{line}: {said}");
+        assert!(said.starts_with("error: out.quipu: cannot write"), "{line}: {said}");
+        fs::remove_file(folder.path().join("said")).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "{line}");
+    }
+}

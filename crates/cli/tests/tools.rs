@@ -130,6 +130,22 @@ fn what_tools_print_is_beside_an_answer_for_programs() {
             assert!(beside.contains("thread     loaded     stored\n"), "{beside}");
         }
     }
+    // The answer about damage is on standard output, too, whether or not there would be files.
+    let damaged = folder.path().join("damaged.quipu");
+    let mut bytes = fs::read(fixtures("stream").join("prism-fixed.quipu")).unwrap();
+    bytes[50_000] ^= 1;
+    fs::write(&damaged, bytes).unwrap();
+    for trace in [damaged, fixtures("stream").join("payload-bitflip.quipu")] {
+        for output in [&[][..], &["-o", "-"], &["--force", "-o", out.to_str().unwrap()]] {
+            let args = ["run", "--json", "--tool", tool.to_str().unwrap(), trace.to_str().unwrap()];
+            let ended = quipu(&[&args[..], output].concat());
+            let (answer, beside) = said(&ended);
+            assert_eq!(ended.status.code(), Some(1), "{output:?}: {beside}");
+            let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+            assert!(answer["complete"] == false && answer["output"].is_null(), "{answer}");
+            assert!(!answer["lost"]["gaps"].as_array().unwrap().is_empty(), "{answer}");
+        }
+    }
 }
 
 #[test]

@@ -10,7 +10,9 @@ use quipu_model::damaged::{Intake, SoFar};
 use quipu_model::fresh::{Fresh, cannot};
 use quipu_model::schema::{Field, Missing, Names, Role, Storage, Type};
 use quipu_model::trace::Fact;
-use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed, check_level};
+use quipu_model::transform::{
+    Progress, Transform, TransformInfo, TransformJob, Transformed, check_level, refuse_container,
+};
 use quipu_model::{Error, Finding, Reader, Result, Scan, Schema, ShardId, Trace};
 use quipu_stream::codec::Codec;
 use quipu_stream::loss::{Loss as Lost, MANY, cause};
@@ -56,10 +58,7 @@ impl Transform for ToStream {
             );
             return Err(Error::usage(what).hint("end the name in .quipu, .parquet, .arrow or .arrows"));
         }
-        if let Some(container) = job.container {
-            let what = format!("a stream is written without a container; `{container}` was asked for");
-            return Err(Error::usage(what));
-        }
+        refuse_container(job.container)?;
         let trace = trace::open(job.source, job.opening)?;
         let level = check_level(job.level, Some(1..=22), "zstd in streams")?;
         let mut options = Options::new("quipu convert");

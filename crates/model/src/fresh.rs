@@ -18,6 +18,8 @@ use std::path::{Path, PathBuf};
 
 /// Suffix of hidden names.
 const PART: &str = ".part";
+/// Suffix of the hidden names of folders for intermediate files.
+const WAY: &str = ".way";
 /// Number of hidden names to try.
 const MAX_ATTEMPTS: u32 = 100;
 
@@ -174,7 +176,7 @@ pub fn folder_beside(path: &Path) -> Result<Temporary> {
     loop {
         let mut hidden = OsString::from(".");
         hidden.push(name);
-        hidden.push(format!(".{}-{attempt}.way", std::process::id()));
+        hidden.push(format!(".{}-{attempt}{WAY}", std::process::id()));
         match Temporary::make(&path.with_file_name(hidden), |folder| fs::create_dir(folder)) {
             Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists && attempt < MAX_ATTEMPTS => {
                 attempt += 1;
@@ -500,15 +502,24 @@ pub fn cannot(what: &str, path: &Path, cause: io::Error) -> Error {
 }
 
 /// A path as the user knows it: hidden names made by [`Fresh::begin`] and [`folder_beside`] become the name of the output.
+/// The name of an intermediate file is left out, since the user has not asked for that file.
 fn final_name(path: &Path) -> PathBuf {
-    let shown = |part: std::path::Component<'_>| Some(hidden_for(part.as_os_str().to_str()?)?.0.to_owned());
-    path.components().map(|part| shown(part).map_or(part.as_os_str().to_owned(), Into::into)).collect()
+    let mut known = PathBuf::new();
+    for part in path.components() {
+        let hidden = part.as_os_str().to_str().filter(|part| hidden_for(part).is_some());
+        let shown = hidden.and_then(hidden_for).map(|(name, _)| OsStr::new(name));
+        known.push(shown.unwrap_or(part.as_os_str()));
+        if hidden.is_some_and(|hidden| hidden.ends_with(WAY)) {
+            break;
+        }
+    }
+    known
 }
 
 /// The output name of a hidden name, and the number of the process that made it.
 fn hidden_for(hidden: &str) -> Option<(&str, &str)> {
     let hidden = hidden.strip_prefix('.')?;
-    let hidden = hidden.strip_suffix(PART).or_else(|| hidden.strip_suffix(".way"))?;
+    let hidden = hidden.strip_suffix(PART).or_else(|| hidden.strip_suffix(WAY))?;
     let (name, number) = hidden.rsplit_once('.')?;
     let (process, attempt) = number.split_once('-')?;
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -578,7 +589,9 @@ mod tests {
     fn errors_name_what_is_in_the_making_as_it_is_to_be_called() {
         let named = |path: &str| final_name(Path::new(path)).display().to_string();
         assert_eq!(named("mnt/.s.11662-0.part/stream-0.quipu"), "mnt/s/stream-0.quipu");
-        assert_eq!(named("/a/.out.zip.7-12.way/trace"), "/a/out.zip/trace");
+        // An intermediate file is on the way to the output, and not part of it.
+        assert_eq!(named("/a/.out.zip.7-12.way/trace"), "/a/out.zip");
+        assert_eq!(named("/a/.out.zip.7-12.way/.trace.7-0.part"), "/a/out.zip");
         for other in ["a/.hidden/b", "a/.x.part", "a/.x.1-.part", "x.1-2.part", "../b"] {
             assert_eq!(named(other), other);
         }

@@ -133,6 +133,20 @@ pub fn packing_for(container: Option<&str>, level: Option<u32>, output: &Path) -
     Ok(PackOptions { packing, level: level.map(|level| level as u8) }) // The level was checked.
 }
 
+/// Refuses a container for an output that is a stream, whose frames are compressed one by one.
+///
+/// # Errors
+/// `Usage` if a container is asked for.
+pub fn refuse_container(container: Option<&str>) -> Result<()> {
+    match container {
+        None => Ok(()),
+        Some(container) => {
+            let what = format!("a stream is written without a container; `{container}` was asked for");
+            Err(Error::usage(what))
+        }
+    }
+}
+
 /// Checks a requested level against those of a container.
 ///
 /// # Errors

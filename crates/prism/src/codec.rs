@@ -67,6 +67,9 @@ pub struct Codec {
     pub keeps_bytes: bool,
     /// Whether the stream begins with configuration events, which set the fields of the others.
     pub is_configured: bool,
+    /// Bytes of the configuration events at the beginning that `convert` has added: they are no events of the trace, and
+    /// `detail` has their fields.
+    pub n_added_bytes: usize,
     /// Whether bytes may be damaged. Frames have checksums, so their bytes are exactly as written.
     pub may_be_nonsense: bool,
     /// The thread of the configuration events at the beginning: the thread of the first event after them, since
@@ -75,6 +78,14 @@ pub struct Codec {
 }
 
 impl Codec {
+    /// Whether the events, as they were before a stream carried them, begin without a configuration of their fields.
+    #[must_use]
+    pub fn is_headless(&self) -> bool {
+        // Bytes that may be nonsense are in no stream.
+        let is_plain = self.may_be_nonsense;
+        self.encoding == Encoding::Variable && (self.n_added_bytes > 0 || is_plain && !self.is_configured)
+    }
+
     /// Adapts the codec to a stream that begins with these bytes: looks up [`first_thread`](Codec::first_thread) in them.
     #[must_use]
     pub fn begins_with(self, mut head: &[u8]) -> Codec {
@@ -145,6 +156,8 @@ pub struct State {
     cut: Option<Cut>,
     /// The undefined bytes after an end mark.
     undefined: Undefined,
+    /// Bytes left of the configuration that `convert` has added at the beginning.
+    n_added: usize,
     /// Whether the last event was an end mark.
     has_ended: bool,
     /// Whether an event of unknown length was found, so that nothing after it can be read.
@@ -287,6 +300,7 @@ impl RecordCodec for Codec {
             names: Vec::new(),
             cut: None,
             undefined: Undefined::default(),
+            n_added: self.n_added_bytes,
             has_ended: false,
             is_lost: false,
             is_searching: false,
@@ -319,6 +333,7 @@ impl RecordCodec for Codec {
         }
         state.undefined = Undefined::default();
         state.cut = None;
+        state.n_added = 0;
         state.n_events = 0;
         state.n_name_bytes = 0;
         match self.encoding {
@@ -342,6 +357,7 @@ impl RecordCodec for Codec {
         let Here { thread, detail, pc } = here;
         state.undefined = Undefined::default();
         state.cut = None;
+        state.n_added = 0;
         (state.n_events, state.n_name_bytes) = (0, 0);
         (state.is_lost, state.is_searching) = (false, false);
         state.has_begun = false;
@@ -608,6 +624,11 @@ impl Codec {
 
     fn variable(&self, state: &mut State, input: Input<'_>, out: &mut Fill) -> Step {
         let bytes = input.bytes;
+        if state.n_added > 0 {
+            let n = state.n_added.min(bytes.len());
+            state.n_added -= n;
+            return Step::Other(n);
+        }
         if state.undefined.n_left > 0 {
             return Step::Other(state.undefined.pass(bytes, out));
         }

@@ -17,7 +17,9 @@ use quipu_model::damaged::Reading;
 use quipu_model::fresh::{Folder, Fresh, Replace};
 use quipu_model::options::Kind as OptionKind;
 use quipu_model::trace::Fact;
-use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed};
+use quipu_model::transform::{
+    Progress, Transform, TransformInfo, TransformJob, Transformed, refuse_container,
+};
 use quipu_model::{Error, OptionSpec, Options, Result, Window};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::RangeInclusive;
@@ -282,10 +284,7 @@ impl Transform for Split {
 
     fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
         let trace = trace::open(job.source, job.opening)?;
-        if let Some(container) = job.container {
-            let what = format!("a stream is written without a container; `{container}` was asked for");
-            return Err(Error::usage(what));
-        }
+        refuse_container(job.container)?;
         let (fresh, folder) = Fresh::folder(job.output, Replace::from(job.replace), &is_of_split)?;
         let mut done = FxHashSet::default();
         let mut n_events = 0;

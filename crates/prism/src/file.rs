@@ -12,10 +12,10 @@ use crate::fixed::{self, EVENT_BYTES, Put};
 use crate::here::Here;
 use crate::turns::{self, Turn};
 use crate::variable::Dialect;
-use crate::{INFO, dump, variable};
+use crate::{INFO, dump, trace, variable};
 use quipu_model::fresh::{Fresh, Replace, cannot};
 use quipu_model::trace::Fact;
-use quipu_model::transform::{TransformJob, check_level, packing_for};
+use quipu_model::transform::{TransformJob, check_level, packing_for, refuse_container};
 use quipu_model::{Error, ErrorKind, Result};
 use quipu_records::write::{RecordFile, usual_pool};
 use quipu_source::OutputFile;
@@ -170,10 +170,8 @@ impl EventFile {
     ) -> Result<EventFile> {
         let replace = Replace::from(target.replace);
         let out = if !target.is_plain {
-            if let Some(container) = target.container {
-                let what = format!("a stream is written without a container; `{container}` was asked for");
-                return Err(Error::usage(what).hint("`--plain` writes events alone, in any container"));
-            }
+            refuse_container(target.container)
+                .map_err(|error| error.hint("`--plain` writes events alone, in any container"))?;
             quipu_model::fresh::check_file(target.path, replace)?;
             let level = check_level(target.level, Some(1..=19), "zstd in streams")?.unwrap_or(LEVEL);
             let (path, name) = (target.path.to_owned(), target.name.to_owned());
@@ -207,6 +205,13 @@ impl EventFile {
             turns: None,
             said: Vec::new(),
         })
+    }
+
+    /// Says in the stream that the configuration at its beginning is none of the events, so that readers pass over it and
+    /// `--plain` leaves it out again. Only allowed before the first event of the variable encoding.
+    pub(crate) fn say_head_is_added(&mut self) {
+        self.n_gathered = 0;
+        self.say(trace::HEAD, trace::ADDED.to_owned());
     }
 
     /// Changes the fields of all events of the fixed encoding. Only allowed before the first event.

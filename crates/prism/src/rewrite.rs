@@ -70,12 +70,18 @@ impl Transform for Rewrite {
             Some("variable") => Encoding::Variable,
             _ => codec.encoding,
         };
-        // A stream begins with its fields, unless its events configure them.
-        let is_said = codec.is_configured && codec.detail == crate::Detail::NONE;
-        let target = Target::of(job, job.options.flag(&PLAIN));
-        let mut file = EventFile::create(target, encoding, codec.detail, is_said)?;
         // If the encoding stays, bytes are kept as they are: unused ones, and sizes that are ambiguous.
         let is_same = encoding == codec.encoding;
+        let is_plain = job.options.flag(&PLAIN);
+        let is_headless = is_same && codec.is_headless();
+        // Plain events begin as they did, unless an option says their fields, which nothing would say then.
+        let is_bare = is_plain && is_headless && (codec.n_added_bytes > 0 || !codec.is_detail_said);
+        // Others begin with their fields, unless events configure them.
+        let is_said = is_bare || codec.is_configured && codec.detail == crate::Detail::NONE;
+        let mut file = EventFile::create(Target::of(job, is_plain), encoding, codec.detail, is_said)?;
+        if is_headless && !is_plain {
+            file.say_head_is_added();
+        }
         let is_copy = is_same && encoding == Encoding::Fixed && job.opening.threads.is_empty();
         if is_same {
             file.set_dialect(codec.dialect);
@@ -83,7 +89,7 @@ impl Transform for Rewrite {
         let mut detail = codec.detail;
         let mut n_read = 0;
         // Plain events have no checksums, so readers will judge them.
-        let is_judged = job.options.flag(&PLAIN) && job.damaged == Damaged::Keep;
+        let is_judged = is_plain && job.damaged == Damaged::Keep;
         let mut sparse = Sparse::default();
         let reading = Job { keeps_bytes: is_same && !is_copy, ..Job::of(job) };
         let reading = each_batch(&trace, reading, progress, |batch, bytes| {

@@ -1,11 +1,12 @@
 //! Opens a stream or dump. Plain bytes do not identify themselves, so options or the stream that carries them do.
 
+use crate::batch::Batch;
 use crate::codec::{BUFFER_BYTES, Codec, Encoding};
 use crate::detail::Detail;
-use crate::event::Kind;
+use crate::event::{Event, Kind};
 use crate::fixed::{NAME_BYTES, SLOTS};
 use crate::here::Here;
-use crate::variable::Dialect;
+use crate::variable::{Decoder, Dialect};
 use crate::{DETAIL, DIALECT, ENCODING, INFO, SIGRIND, dump, rules, turns};
 use quipu_model::trace::{Carries, Fact};
 use quipu_model::{Error, Meta, OpenOptions, Place, Result};
@@ -18,6 +19,11 @@ const PROBED_BYTES: usize = 64;
 
 /// Encodings by the encoding numbers of streams.
 const NUMBERS: [(&str, Encoding); 2] = [("36", Encoding::Fixed), ("38", Encoding::Variable)];
+
+/// The setting of a stream about the configuration at its beginning.
+pub(crate) const HEAD: &str = "head";
+/// Value of [`HEAD`]: the events had no configuration before they were put into the stream.
+pub(crate) const ADDED: &str = "added";
 
 /// An opened stream.
 pub type PrismTrace = FlatTrace<Codec>;
@@ -41,6 +47,20 @@ pub fn encoding_of(head: &[u8]) -> Encoding {
 /// Whether events of the variable encoding begin with a configuration of their fields.
 pub(crate) fn is_configured(head: &[u8]) -> bool {
     head.first().is_some_and(|head| head >> 5 == Kind::Config as u8)
+}
+
+/// The fields that the configuration at the beginning sets, and its length in bytes. `None` if it is not one that `convert`
+/// adds, such as in a slice of a stream.
+fn configuration(head: &[u8]) -> Option<(Detail, usize)> {
+    let (mut decoder, mut none) = (Decoder::new(Detail::NONE, Dialect::Strict), Batch::default());
+    let mut len = 0;
+    for _ in Detail::NONE.events() {
+        let rest = head.get(len..).filter(|rest| is_configured(rest))?;
+        let Ok((Event::Config(config), n)) = decoder.event(rest, &mut none) else { return None };
+        decoder.configure(config);
+        len += n;
+    }
+    Some((decoder.detail(), len))
 }
 
 /// The state for the events after an unreadable first frame, if the header of the next frame has it.
@@ -82,23 +102,28 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<PrismTrace> {
         })
     });
     let said = said.transpose()?.or(lost.filter(|_| encoding == Encoding::Variable).map(|here| here.detail));
-    let is_configured = is_configured(&head);
-    let detail = said.unwrap_or(match encoding {
+    let is_added = encoding == Encoding::Variable && carried.is_some() && source.said(HEAD) == Some(ADDED);
+    let added = if is_added { configuration(&head) } else { None };
+    let is_configured = is_configured(&head) && added.is_none();
+    let usual = match encoding {
         Encoding::Fixed => Detail::VALGRIND,
         Encoding::Variable if is_configured => Detail::NONE,
         Encoding::Variable => Detail::SIGRIND,
-    });
+    };
+    // Like any configuration, the one in front of the events overrides what an option says.
+    let detail = added.map(|(detail, _)| detail).or(said).unwrap_or(usual);
     // The stream's own setting applies, unless an option overrides it.
     let dialect = if given.has(&DIALECT) { None } else { source.said(DIALECT.name) };
     let is_sigrind = dialect.unwrap_or(given.word(&DIALECT)) == SIGRIND;
     let codec = Codec {
         encoding,
         detail,
-        is_detail_said: said.is_some(),
+        is_detail_said: said.is_some() || added.is_some(),
         dialect: if is_sigrind { Dialect::Sigrind } else { Dialect::Strict },
         keeps_events: false,
         keeps_bytes: false,
         is_configured: encoding == Encoding::Variable && is_configured,
+        n_added_bytes: added.map_or(0, |(_, len)| len),
         may_be_nonsense: carried.is_none(),
         first_thread: None,
     };

@@ -5,6 +5,10 @@
 mod arrow;
 mod cells;
 mod damage;
+// The example is a program; here it is a module, whose `main` is not called.
+#[allow(dead_code)]
+#[path = "../examples/expect/main.rs"]
+mod expect;
 mod live;
 mod open;
 mod slice;

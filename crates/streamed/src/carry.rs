@@ -8,7 +8,9 @@ use crate::trace;
 use quipu_model::damaged::{Intake, Reading, SoFar};
 use quipu_model::fresh::{Fresh, cannot, check_file, folder_beside};
 use quipu_model::trace::Fact;
-use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed, check_level};
+use quipu_model::transform::{
+    Progress, Transform, TransformInfo, TransformJob, Transformed, check_level, refuse_container,
+};
 use quipu_model::{Error, ErrorKind, Format, Lost, OpenOptions, Result};
 use quipu_source::{Codec, Container, ContentPart, Source, StreamOptions};
 use quipu_stream::codec::Codec as Packing;
@@ -63,6 +65,7 @@ impl Transform for IntoStream {
     }
 
     fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
+        refuse_container(job.container)?;
         // The bytes are carried whatever they contain. Damage to records is found by the format's reader first.
         let mut seen = Intake::new(job.damaged).strict(job.strict);
         say_lost(self.format, job, &mut seen)?;
@@ -88,10 +91,6 @@ impl IntoStream {
         progress: &dyn Progress,
     ) -> Result<Transformed> {
         let TransformJob { source, output, .. } = *job;
-        if let Some(container) = job.container {
-            let what = format!("a stream is written without a container; `{container}` was asked for");
-            return Err(Error::usage(what));
-        }
         let name = self.format.info().name;
         let unknown = || Error::unsupported(format!("bodies of format {name} have no number in streams"));
         let number = encoding_of(name).ok_or_else(unknown)?;
@@ -207,6 +206,9 @@ fn loss_of(reading: &Reading) -> Option<Loss> {
     Some(Loss { cause: cause::UNDECODABLE, records: Some(records), ..Loss::default() })
 }
 
+/// Keys of facts about the file that a transform wrote, which are none about the stream that carries it.
+const OF_WAY: &[&str] = &["container", "stream_bytes"];
+
 /// A transform of a format's traces that puts its result into a stream.
 pub struct AsStream {
     /// The transform of the trace.
@@ -229,6 +231,7 @@ impl Transform for AsStream {
     }
 
     fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
+        refuse_container(job.container)?;
         check_file(job.output, job.replace.into())?;
         let way = folder_beside(job.output)?;
         // Formats take the packing of a file from its extension.
@@ -238,7 +241,8 @@ impl Transform for AsStream {
         let lost = loss_of(&transformed.reading);
         let mut stream = self.put(&written(way.path(), &made)?, job, lost, progress)?;
         let mut facts = transformed.facts;
-        facts.retain(|fact| !stream.facts.iter().any(|own| own.key == fact.key));
+        let is_of_way = |fact: &Fact| OF_WAY.contains(&&*fact.key);
+        facts.retain(|fact| !is_of_way(fact) && !stream.facts.iter().any(|own| own.key == fact.key));
         facts.append(&mut stream.facts);
         Ok(Transformed { facts, ..transformed })
     }

@@ -8,7 +8,9 @@ use crate::trace::{self, StreamTrace};
 use quipu_model::damaged::{Intake, SoFar};
 use quipu_model::fresh::{Fresh, cannot};
 use quipu_model::trace::Fact;
-use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed};
+use quipu_model::transform::{
+    Progress, Transform, TransformInfo, TransformJob, Transformed, refuse_container,
+};
 use quipu_model::{Error, Finding, Found, Result, RuleInfo, Scan, Trace};
 use quipu_stream::input::Input;
 use quipu_stream::loss::{MANY, cause};
@@ -33,10 +35,7 @@ impl Transform for Copy {
     }
 
     fn run(&self, job: &TransformJob<'_>, _: &dyn Progress) -> Result<Transformed> {
-        if let Some(container) = job.container {
-            let what = format!("a stream is written without a container; `{container}` was asked for");
-            return Err(Error::usage(what));
-        }
+        refuse_container(job.container)?;
         if job.level.is_some() || !job.opening.threads.is_empty() {
             return Err(Error::usage("the frames of a stream are copied as they are"));
         }

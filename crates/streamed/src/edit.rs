@@ -14,7 +14,9 @@ use quipu_model::damaged::{Intake, SoFar};
 use quipu_model::fresh::{Folder, Fresh, cannot};
 use quipu_model::options::Kind;
 use quipu_model::trace::Fact;
-use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed};
+use quipu_model::transform::{
+    Progress, Transform, TransformInfo, TransformJob, Transformed, refuse_container,
+};
 use quipu_model::{Error, Finding, OptionSpec, Result, Trace, Window};
 use quipu_stream::frame::{Header, kind};
 use quipu_stream::scan::{FrameAt, Scanner};
@@ -347,10 +349,7 @@ struct Work<'j> {
 
 impl<'j> Work<'j> {
     fn open(job: &'j TransformJob<'j>) -> Result<Work<'j>> {
-        if let Some(container) = job.container {
-            let what = format!("a stream is written without a container; `{container}` was asked for");
-            return Err(Error::usage(what));
-        }
+        refuse_container(job.container)?;
         if job.level.is_some() || !job.opening.threads.is_empty() {
             return Err(Error::usage("frames of a stream that stay whole are copied as they are"));
         }

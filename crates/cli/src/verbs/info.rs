@@ -17,6 +17,9 @@ use std::sync::Arc;
 /// Reads their headers; and all of a trace whose header tells little of it, such as one of graphics calls, or of a
 /// recording that an instrumented program left, or that proves damaged when it is opened: to say what is lost. Of a stream, all
 /// frames are read.
+///
+/// Where headers are enough, compressed bodies are not inflated, so that damage within them goes unnoticed here; `quipu check`
+/// reads everything.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {

@@ -726,14 +726,25 @@ fn a_stream_of_the_valgrind_front_end_stays_one() {
         rows.iter().map(|row| row.split_once(',').unwrap().1.to_owned()).collect()
     };
     assert!(of_source.iter().filter(|row| row.contains(",access,")).count() == 402);
-    for name in ["a.prism", "b.prism", "c.prism"] {
+    // A part says the fields of its events first; what is converted whole has no other events than the source.
+    for (name, n_configs) in [("a.prism", 0), ("b.prism", 0), ("c.prism", 3)] {
         let found = rows(&[&at(name)]);
-        // Three configuration events come first.
-        assert!(tail(&found[4..]) == tail(&of_source[1..]), "{name}");
+        assert!(tail(&found[1 + n_configs..]) == tail(&of_source[1..]), "{name}");
         let info = json(&["info", "--json", &at(name)]);
         assert_eq!(info["facts"]["dialect"], "as Prism's front end for Valgrind writes them", "{info}");
     }
     done(&["convert", "-q", "--plain", &at("b.prism"), "-o", &at("d.bin")]);
-    let plain = std::fs::read(at("d.bin")).unwrap();
-    assert!(plain[6..] == gunzip(&std::fs::read(&bytes).unwrap()), "to the byte, after the configurations");
+    done(&[&["convert", "-q", "--plain"], &open[..], &[&bytes, "-o", &at("e.bin")]].concat());
+    let wanted = gunzip(&std::fs::read(&bytes).unwrap());
+    for name in ["d.bin", "e.bin"] {
+        assert!(std::fs::read(at(name)).unwrap() == wanted, "{name}: to the byte, without a configuration");
+    }
+    // Where an option says the fields, nothing but the events could say them in a plain file.
+    let said = [&open[..], &["--open", "detail=sigrind"]].concat();
+    done(&[&["convert", "-q", "--plain"], &said[..], &[&bytes, "-o", &at("f.bin")]].concat());
+    assert!(std::fs::read(at("f.bin")).unwrap()[6..] == wanted, "to the byte, after the configuration");
+    // A stream says them, so that it leaves them out again.
+    done(&[&["convert", "-q"], &said[..], &[&bytes, "-o", &at("g.prism")]].concat());
+    done(&["convert", "-q", "--plain", &at("g.prism"), "-o", &at("g.bin")]);
+    assert!(std::fs::read(at("g.bin")).unwrap() == wanted);
 }

@@ -1,6 +1,8 @@
 //! Prints the contents of a stream in the form of the samples' expectations. Exit code 2: a newer program is needed to read
 //! the stream, or it cannot be read.
 
+pub(crate) mod arrow;
+
 use quipu_stream::input::FileInput;
 use quipu_stream::json::Json;
 use quipu_stream::reader::StreamReader;
@@ -17,10 +19,12 @@ fn read_start(path: &str) -> io::Result<Vec<u8>> {
     Ok(start)
 }
 
-fn summary_of(path: &str) -> io::Result<(Json, bool)> {
+/// The contents of a file, and whether reading stopped where only a newer program understands what follows.
+pub(crate) fn summary_of(path: &str) -> io::Result<(Json, bool)> {
     let file = File::open(path)?;
     if !file.metadata()?.is_file() {
-        let mut reader = StreamReader::once(quipu_stream::input::Pipe::new(file));
+        let pipe = quipu_stream::input::Pipe::new(file);
+        let mut reader = StreamReader::once(pipe).with_registry(arrow::registry());
         return Ok((summary::of(&mut reader)?, reader.session().is_stopped()));
     }
     if let Some((records, _)) = quipu_stream::bare::records(&read_start(path)?) {
@@ -29,7 +33,8 @@ fn summary_of(path: &str) -> io::Result<(Json, bool)> {
         let pairs = pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         return Ok((Json::Object(pairs), false));
     }
-    let mut reader = StreamReader::new(FileInput::new(Arc::new(file))?);
+    let input = FileInput::new(Arc::new(file))?;
+    let mut reader = StreamReader::new(input).with_registry(arrow::registry());
     Ok((summary::of(&mut reader)?, reader.session().is_stopped()))
 }
 
