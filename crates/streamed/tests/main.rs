@@ -773,7 +773,7 @@ fn ranges_fill_accesses_in_pieces_and_one_beyond_the_limit_is_found_by_every_rea
             let (mut sizes, mut found, mut n_records) = (Vec::new(), Vec::new(), 0);
             while let Some(batch) = reader.read().unwrap() {
                 // Records of many pieces do not share a batch, so that a run can be interrupted between them.
-                assert!(batch.accesses.size.len() < 80, "{} accesses", batch.accesses.size.len());
+                assert!(batch.accesses.size.len() < 100, "{} accesses", batch.accesses.size.len());
                 sizes.extend_from_slice(&batch.accesses.size);
                 n_records += batch.span.records;
                 found.append(&mut batch.findings);

@@ -312,7 +312,7 @@ fn streams() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("accesses.quipu", accesses),
         ("ranges.quipu", ranges),
-        // A thousand bytes, and as much memory as so many can stand for.
+        // About a thousand bytes, with the largest ranges that are allowed.
         ("long.quipu", rows_of(Some("range"), &[most; 12])),
     ]
 }
