@@ -345,7 +345,7 @@ pub fn say_doubtful(path: &Path, doubtful_from: Option<u64>, screen: &Screen) {
     }
 }
 
-/// The sentence about an output of which only the first `n_good` records are good. Records are numbered from 1, as `view`
+/// The sentence about an output whose first `n_good` records are good, and no others. Records are numbered from 1, as `view`
 /// prints them.
 pub fn doubt(n_good: u64, done: &str) -> String {
     format!("after record {n_good}, what was {done} is doubtful")
