@@ -19,6 +19,8 @@ pub const CELL_BYTES: usize = 16;
 pub const LOW: u64 = (1 << 48) - 1;
 /// Bytes of text in a continuation cell.
 pub const TEXT_BYTES: usize = 14;
+/// The largest range of memory that the runtime records as one access. It records a larger one as several.
+pub const MAX_RANGE_BYTES: u64 = 16 << 20;
 
 /// A cell without its tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,7 +76,7 @@ pub mod kind {
     pub const LEAVE: u8 = 3;
     /// An atomic operation. Cell 1: stamp; order, operation, size, success.
     pub const ATOMIC: u8 = 4;
-    /// An access of any size. Cell 1: size; code of an access and upper 16 bits of the address.
+    /// An access of any size up to [`super::MAX_RANGE_BYTES`]. Cell 1: size; code of an access and upper 16 bits of the address.
     pub const RANGE: u8 = 5;
     /// Memory was allocated: value = address. Cell 1: stamp; call ([`super::heap`]). Cell 2: bytes of an element; elements.
     pub const ALLOC: u8 = 6;

@@ -213,7 +213,7 @@ fn walk(name: &str, stream: &Path, n_walked: &AtomicUsize) -> Vec<String> {
             if code == 1 && (own.place.is_none() || has_output()) {
                 complain(format!("{verb} names no place, or writes: {text}"));
             }
-            let is_doubted = text.contains("standard output: from record ");
+            let is_doubted = text.contains("standard output: after record ");
             if call.contains(&"-") && code == 1 && !is_doubted && !text.contains("there is no answer") {
                 complain(format!("does not say from which record on a pipe is doubtful: {text}"));
             }

@@ -138,7 +138,7 @@ fn view_stops_where_the_checksum_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("flipped.zip");
     std::fs::write(&path, damaged).unwrap();
-    let doubt = format!("error: from record {n_good} on, what was printed is doubtful");
+    let doubt = format!("error: after record {n_good}, what was printed is doubtful");
     let (out, said, code) = quipu(&["view"], &path);
     assert_eq!(code, 1, "{said}");
     let mut lines = said.lines();
@@ -178,7 +178,7 @@ fn calls_after_one_that_is_left_twice_are_doubtful() {
     ] {
         let (_, said, code) = quipu(call, &trace);
         assert_eq!(code, 1, "{call:?}: {said}");
-        assert!(said.contains("from record 30 on, what was "), "{call:?}: {said}");
+        assert!(said.contains("after record 30, what was "), "{call:?}: {said}");
         let _ = std::fs::remove_file(&out);
     }
 }
@@ -351,7 +351,7 @@ fn of_several_files_the_damaged_one_is_named_where_records_are_doubtful() {
     let doubt = said.lines().find(|line| line.contains("what was printed is doubtful")).unwrap();
     assert!(doubt.contains(file.file_name().unwrap().to_str().unwrap()), "{doubt}");
     let (_, said, _) = quipu(&["view", "-q"], &file);
-    assert!(said.contains("error: from record "), "{said}");
+    assert!(said.contains("error: after record "), "{said}");
 }
 
 #[test]
@@ -442,7 +442,7 @@ fn a_checksum_at_the_end_makes_all_doubtful_that_was_printed() {
     std::fs::write(&path, file).unwrap();
     let (_, said, code) = quipu(&["view", "--kind", "version"], &path);
     assert!(code == 1 && said.contains("unknown-type") && said.contains("xxHash-32"), "{said}");
-    assert!(said.contains("from record 0 on, what was printed is doubtful"), "{said}");
+    assert!(said.contains("after record 0, what was printed is doubtful"), "{said}");
     // A conversion that writes nothing reports no findings in records whose checksum is wrong.
     let (_, said, code) = quipu(&["convert", "-o", out.to_str().unwrap()], &path);
     assert!(code == 1 && !said.contains("unknown-type") && said.contains("xxHash-32"), "{said}");
@@ -458,7 +458,7 @@ fn a_checksum_at_the_end_makes_lines_doubtful_that_precede_others_which_are_odd(
     // Invalid addresses come long after the first wrong row, and the checksum comes last.
     let (_, said, code) = quipu(&["view"], &path);
     assert!(code == 1 && said.contains("[lackey/number]") && said.contains("CRC-32"), "{said}");
-    assert!(said.contains("error: from record 0 on, what was printed is doubtful"), "{said}");
+    assert!(said.contains("error: after record 0, what was printed is doubtful"), "{said}");
     let (_, said, code) = quipu(&["convert", "-o", out.to_str().unwrap()], &path);
     assert_eq!((code, out.exists()), (1, false), "{said}");
     let lost = said.lines().find(|line| line.contains(" lost ")).unwrap();
@@ -543,7 +543,7 @@ fn records_since_the_ordinals_last_agreed_are_doubtful() {
         let n_good = ordinal_of(&whole, middle);
         std::fs::write(&path, &damaged).unwrap();
         let (_, said, _) = quipu(&["view"], &path);
-        assert!(said.contains(&format!("from record {n_good} on, what was printed is doubtful")), "{said}");
+        assert!(said.contains(&format!("after record {n_good}, what was printed is doubtful")), "{said}");
         // Without chunks there are no chunk footers; files that are written in parallel may begin to doubt slightly earlier.
         let n_bare = n_good - middle as u64;
         for (call, most, least) in [

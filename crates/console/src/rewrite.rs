@@ -341,8 +341,14 @@ pub fn say_doubtful(path: &Path, doubtful_from: Option<u64>, screen: &Screen) {
     if let Some(n_good) = doubtful_from {
         let path =
             if path.as_os_str().is_empty() { "standard output".into() } else { path.to_string_lossy() };
-        screen.say_error(format_args!("{path}: from record {n_good} on, what was written is doubtful"));
+        screen.say_error(format_args!("{path}: {}", doubt(n_good, "written")));
     }
+}
+
+/// The sentence about an output whose first `n_good` records are good, and no others. Records are numbered from 1, as `view`
+/// prints them.
+pub fn doubt(n_good: u64, done: &str) -> String {
+    format!("after record {n_good}, what was {done} is doubtful")
 }
 
 /// Forwards the progress of a transform to a watch.

@@ -1,5 +1,6 @@
 //! Conversion between formats: a plan before reading, records through lenses, a ledger at the end.
 
+use crate::feed::refuse_oversized;
 use crate::merge::Merge;
 use crate::watch::Watch;
 use quipu_model::convert::{Ledger, MadeUp, Outcome, RecordJob, RecordSink, RecordWriter, Said};
@@ -143,11 +144,16 @@ fn convert_once(
     // Number of records, and of kinds of content beyond the lenses that the format counts.
     let (mut n_records, mut n_counted) = (0, 0);
     let mut merge = Merge::new(job.trace, &scan, watch)?;
+    let shards = job.trace.shards();
     let rest = |merge: &mut Merge<'_>| {
         if watch.is_cancelled() {
             return Err(interrupted());
         }
-        Ok(merge.read()?.map(|merged| std::mem::take(&mut merged.batch.findings)))
+        Ok(merge.read()?.map(|merged| {
+            let batch = merged.batch;
+            refuse_oversized(batch, shards);
+            std::mem::take(&mut batch.findings)
+        }))
     };
     at_opening.map_err(|refused| intake.read_on(refused, || rest(&mut merge)))?;
     // For each shard, its current member and the number of records written before that member. A wrong record count at the
@@ -156,6 +162,7 @@ fn convert_once(
     let mut read = || -> Result<()> {
         while let Some(merged) = merge.read()? {
             let batch = merged.batch;
+            refuse_oversized(batch, shards);
             let n_written = sink.n_written();
             let member = members.entry(batch.span.shard).or_insert((batch.span.member, n_written));
             let n_agreed = member.1;

@@ -142,7 +142,16 @@ pub(crate) fn refuse_oversized(batch: &mut Batch, shards: &[Shard]) {
     if let (Some(new @ [_, ..]), Some(shard)) =
         (batch.findings.get_mut(n_found..), shards.get(batch.span.shard as usize))
     {
-        new.iter_mut().for_each(|finding| finding.place.file = Some(shard.name.clone()));
+        let file = Some(shard.name.clone());
+        for finding in new {
+            if let Some(loss) = &mut finding.loss {
+                loss.stopped.file.clone_from(&file);
+                if let Some(resumed) = &mut loss.resumed {
+                    resumed.file.clone_from(&file);
+                }
+            }
+            finding.place.file.clone_from(&file);
+        }
     }
 }
 

@@ -394,7 +394,7 @@ impl Run<'_> {
                     continue;
                 }
             };
-            batches.iter_mut().for_each(Batch::refuse_oversized);
+            batches.iter_mut().for_each(|batch| refuse_oversized(batch, shards));
             sinks.feed_in_step(shards, batches)?;
             let mut is_due = false;
             for batch in batches {

@@ -6,6 +6,7 @@ use crate::dicts::Dicts;
 use crate::error::Place;
 use crate::finding::{Finding, Found, Severity};
 use crate::lens::{MAX_ACCESS_BYTES, for_each_lens};
+use crate::loss::{Amount, Loss};
 use crate::table::TableBuf;
 use crate::thread::ThreadId;
 use crate::values::{Types, Values};
@@ -55,8 +56,9 @@ pub struct Remark {
     pub text: String,
 }
 
-/// The rule that an access of more than [`MAX_ACCESS_BYTES`] breaks.
-const OVERSIZED: &str = "engine/oversized-access";
+/// The rule that an access of more than [`MAX_ACCESS_BYTES`] breaks, or a range of more than
+/// [`MAX_RANGE_BYTES`](crate::lens::MAX_RANGE_BYTES).
+pub const OVERSIZED: &str = "engine/oversized-access";
 
 macro_rules! batch {
     ($(
@@ -217,7 +219,8 @@ impl Batch {
         let mut found = Found::default();
         self.accesses.remove_oversized(|at, size| {
             let record = Some(span.first_record + u64::from(at));
-            found.push(oversized(size, Place { record, ..Place::default() }));
+            let place = Place { record, ..Place::default() };
+            found.push(oversized(size.into(), MAX_ACCESS_BYTES.into(), place));
         });
         findings.extend(found.into_vec());
     }
@@ -233,19 +236,22 @@ impl Batch {
     }
 }
 
-/// The finding for an access that is too large to be true ([`MAX_ACCESS_BYTES`]) and was left out.
+/// The finding for an access that is too large to be true and was left out. `most` is the limit that it exceeds:
+/// [`MAX_ACCESS_BYTES`] or [`MAX_RANGE_BYTES`](crate::lens::MAX_RANGE_BYTES). The record at `place` counts as lost.
 #[cold]
-pub fn oversized(size: u32, place: Place) -> Finding {
-    let message = format!(
-        "an access of {size} bytes, more than the {MAX_ACCESS_BYTES} that one can have: it is left out"
-    );
-    Finding::new(OVERSIZED, Severity::Error, place, message)
+pub fn oversized(size: u64, most: u64, place: Place) -> Finding {
+    let message =
+        format!("an access of {size} bytes, more than the {most} that one can have: it is left out");
+    let resumed = Some(place.clone());
+    let loss = Loss { records: Amount::Exactly(1), resumed, ..Loss::from(place.clone()) };
+    Finding::new(OVERSIZED, Severity::Error, place, message).losing(loss)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::lens::{AccessKind, CallEdge, RegionEvent, ThreadEvent};
+    use crate::loss::Lost;
 
     /// A batch of three records, with one row of each lens for each.
     fn full() -> Batch {
@@ -326,6 +332,8 @@ mod tests {
         assert!(left.pc.is_empty(), "a column that nobody asked for stays empty");
         let places: Vec<_> = batch.findings.iter().map(|found| (&*found.rule, found.place.record)).collect();
         assert_eq!(places, [(OVERSIZED, Some(101)), (OVERSIZED, Some(104))]);
+        let lost = Lost::of(&batch.findings, None).sum().unwrap();
+        assert_eq!((lost.records, lost.stopped.record), (Amount::Exactly(2), Some(101)));
 
         batch.refuse_oversized();
         assert_eq!((batch.accesses.len(), batch.findings.len()), (4, 2), "a second call finds nothing");

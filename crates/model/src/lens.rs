@@ -159,6 +159,11 @@ impl AccessKind {
 /// so is damaged, and following it line by line would take gigabytes. Flushes may be larger.
 pub const MAX_ACCESS_BYTES: u32 = 1 << 20;
 
+/// The largest range of memory that one record may read or write, in bytes, in formats that have such records: a copy or a
+/// fill. Readers put it into the lens in pieces of at most [`MAX_ACCESS_BYTES`]. The runtime that records programs splits
+/// larger ranges itself, so one that is larger is damaged, and a few bytes of file could claim all of memory with it.
+pub const MAX_RANGE_BYTES: u64 = 16 << 20;
+
 rows! {
     /// Memory accesses.
     pub struct Accesses: "accesses" derived "Memory accesses.", len addr {

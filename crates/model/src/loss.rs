@@ -159,12 +159,13 @@ impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(sum) = self.sum() else { return f.write_str("nothing is lost") };
         let records = words(sum.records, "record");
+        let are = |amount: Amount| if amount == Amount::Exactly(1) { "is" } else { "are" };
         match (words(sum.instrs, "instruction"), records) {
-            (Some(instrs), Some(records)) => write!(f, "{instrs} ({records}) are lost")?,
-            (Some(instrs), None) => write!(f, "{instrs} are lost")?,
-            (None, Some(records)) => write!(f, "{records} are lost")?,
+            (Some(instrs), Some(records)) => write!(f, "{instrs} ({records}) {} lost", are(sum.instrs))?,
+            (Some(instrs), None) => write!(f, "{instrs} {} lost", are(sum.instrs))?,
+            (None, Some(records)) => write!(f, "{records} {} lost", are(sum.records))?,
             (None, None) => match words(sum.bytes, "byte") {
-                Some(bytes) => write!(f, "{bytes} are lost, an unknown number of records")?,
+                Some(bytes) => write!(f, "{bytes} {} lost, an unknown number of records", are(sum.bytes))?,
                 None => f.write_str("an unknown number of records is lost")?,
             },
         }

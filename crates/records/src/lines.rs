@@ -174,7 +174,8 @@ impl RecordCodec for LineCodec {
                 let is_mark = self.language.means.get(usize::from(record.kind)) == Some(&Means::Mark);
                 let is_oversized = record.size > MAX_ACCESS_BYTES && !is_mark;
                 if is_oversized {
-                    out.find(|place| oversized(record.size, place));
+                    let (size, most) = (u64::from(record.size), u64::from(MAX_ACCESS_BYTES));
+                    out.find(|place| oversized(size, most, place));
                 }
                 state.rows.clear();
                 state.rows.push(Row { record, line: state.n_lines + 1 });

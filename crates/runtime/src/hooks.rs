@@ -3,7 +3,7 @@
 use crate::thread::{head, heed, ignore, put, put_later, put_one};
 use crate::{modules, process};
 use core::ffi::{c_int, c_void};
-use quipu_cells::cell::{CELL_BYTES, Cell, LOW, access, kind};
+use quipu_cells::cell::{CELL_BYTES, Cell, LOW, MAX_RANGE_BYTES, access, kind};
 use quipu_cells::layout::{BUFFER_BYTES, CELLS_END, open};
 
 /// Records an access with its code, address and program counter.
@@ -30,14 +30,21 @@ extern "C" fn record_later(addr: u64, pc: u64, code: u32) {
     put_later(Cell { word: u64::from(code) << 48 | addr & LOW, side: pc });
 }
 
-/// Records an access of any size.
+/// Records an access of any size, in parts that readers do not take for damage.
 #[cold]
-pub(crate) fn range(addr: u64, size: u64, pc: u64, flags: u16) {
-    if size > 0 {
-        let high = addr >> 48;
-        put(&[head(kind::RANGE, 1, addr, pc), Cell { word: size, side: high << 16 | u64::from(flags) }]);
+pub(crate) fn range(mut addr: u64, mut size: u64, pc: u64, flags: u16) {
+    // No program has that much memory: such a size is a mistake, which stays visible instead of becoming millions of parts.
+    let most = if size > IMPOSSIBLE_BYTES { size } else { MAX_RANGE_BYTES };
+    while size > 0 {
+        let (high, part) = (addr >> 48, size.min(most));
+        put(&[head(kind::RANGE, 1, addr, pc), Cell { word: part, side: high << 16 | u64::from(flags) }]);
+        addr = addr.wrapping_add(part);
+        size -= part;
     }
 }
+
+/// A range of more bytes than this is larger than all memory of a program.
+const IMPOSSIBLE_BYTES: u64 = 1 << 40;
 
 // The most frequent hooks, which take one cell each: like `record`, with everything about the code as a constant.
 //

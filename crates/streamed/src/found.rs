@@ -5,6 +5,7 @@ use crate::carried::{is_carried, is_empty};
 use crate::look::Look;
 use crate::recording::{Process, rows_of_page, rows_of_process};
 use crate::rules;
+use quipu_model::batch::OVERSIZED;
 use quipu_model::number::counted;
 use quipu_model::{Amount, Finding, Place, Result};
 use quipu_stream::cells;
@@ -136,8 +137,9 @@ pub(crate) fn count_once(findings: &mut [Finding]) {
     let counts = [rules::GAP.name, rules::END_MISMATCH.name];
     let is_count = |finding: &Finding| counts.contains(&&*finding.rule);
     let damaged = findings.iter().filter(|finding| finding.loss.is_some() && !finding.is_stated);
-    // Records that a producer dropped never had a frame that could be missing.
-    let is_placed = |finding: &&Finding| !is_count(finding) && finding.rule != rules::LOST.name;
+    // Records that a producer dropped never had a frame that could be missing, and those with an impossible size are there.
+    let is_of_frame = |finding: &Finding| ![rules::LOST.name, OVERSIZED].contains(&&*finding.rule);
+    let is_placed = |finding: &&Finding| !is_count(finding) && is_of_frame(finding);
     let mut placed: Vec<u64> = damaged.filter(is_placed).filter_map(|finding| finding.place.offset).collect();
     let first_gap = findings.iter().find(|finding| finding.rule == rules::GAP.name && finding.loss.is_some());
     let first_gap = first_gap.and_then(|gap| gap.place.offset);

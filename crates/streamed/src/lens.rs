@@ -6,7 +6,7 @@
 
 use crate::column::number;
 use crate::schema::{About, Means};
-use quipu_model::lens::{CallEdge, MAX_ACCESS_BYTES, RegionEvent, ThreadEvent};
+use quipu_model::lens::{CallEdge, MAX_ACCESS_BYTES, MAX_RANGE_BYTES, RegionEvent, ThreadEvent};
 use quipu_model::{Batch, Columns};
 use quipu_stream::batch::Rows;
 use quipu_stream::column::Column;
@@ -18,7 +18,38 @@ pub(crate) struct Running {
     pub(crate) clock: u64,
 }
 
-/// Appends the lens rows of a record. `at` is its index in the batch, `table` the number of its table.
+/// The runtime splits larger ranges, so that every recording of a healthy program keeps the limit.
+const _: () = assert!(quipu_cells::cell::MAX_RANGE_BYTES <= MAX_RANGE_BYTES);
+
+/// Maximum number of bytes that an access of this schema can have.
+fn most_bytes(means: &Means) -> u64 {
+    if means.is_range { MAX_RANGE_BYTES } else { MAX_ACCESS_BYTES.into() }
+}
+
+/// True if some size in these rows exceeds the limit of an access. The rows may still be flushes, which have none.
+// PERF: almost no rows have one. Whole columns are compared once, so reading looks at single rows only if this is true.
+pub(crate) fn has_oversized(means: &Means, rows: &Rows) -> bool {
+    let Some(size) = means.size.filter(|_| means.is_access()) else { return false };
+    let most: u64 = match &rows.columns[size] {
+        Column::U8(_) | Column::U16(_) | Column::Bool(_) => return false,
+        Column::U32(sizes) => sizes.iter().fold(0_u32, |most, size| most.max(*size)).into(),
+        Column::U64(sizes) => sizes.iter().fold(0_u64, |most, size| most.max(*size)),
+        sizes => (0..rows.len()).map(|row| number(sizes, row)).max().unwrap_or(0),
+    };
+    most > most_bytes(means)
+}
+
+/// The size of an access that is too large to be true, and the limit that it exceeds.
+#[cold]
+pub(crate) fn oversized(means: &Means, rows: &Rows, row: usize) -> Option<(u64, u64)> {
+    let value = |field: usize| number(&rows.columns[field], row);
+    let (size, most) = (value(means.size?), most_bytes(means));
+    let is_flush = || means.access_kind(means.kind.map_or(0, value)).is_flush();
+    (means.is_access() && size > most && !is_flush()).then_some((size, most))
+}
+
+/// Appends the lens rows of a record, which is not [`oversized`]. `at` is its index in the batch, `table` the number of its
+/// table.
 #[inline]
 pub(crate) fn record(
     batch: &mut Batch,
@@ -34,9 +65,9 @@ pub(crate) fn record(
             let (mut addr, mut left) = (value(means.addr).unwrap_or(0), value(means.size).unwrap_or(0));
             let kind = means.access_kind(value(means.kind).unwrap_or(0));
             let pc = value(means.pc).unwrap_or(0);
-            let is_split = means.is_range && left <= MAX_RANGE_BYTES;
+            let is_split = means.is_range && !kind.is_flush();
+            let most = if is_split { MAX_ACCESS_BYTES } else { u32::MAX };
             loop {
-                let most = if is_split { MAX_ACCESS_BYTES } else { u32::MAX };
                 let size = u32::try_from(left).unwrap_or(u32::MAX).min(most);
                 let accesses = &mut batch.accesses;
                 accesses.at.push(at);
@@ -113,9 +144,6 @@ pub(crate) fn region(batch: &mut Batch, columns: Columns, at: u32, means: &Means
 
 /// Type name of regions without a stated type.
 const UNTYPED: &[u8] = b"void*";
-
-/// Longer ranges are taken for damage: they stay one access, which analyses reject.
-const MAX_RANGE_BYTES: u64 = 1 << 32;
 
 /// Appends a thread event at record `at`.
 pub(crate) fn thread(batch: &mut Batch, at: u32, what: ThreadEvent, value: u64) {

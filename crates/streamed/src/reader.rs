@@ -9,11 +9,12 @@ use crate::parts::{Part, Piece};
 use crate::rules;
 use crate::schema::{Means, N_OWN, RECORDS};
 use crate::trace::Opened;
-use quipu_cells::cell::Cell;
+use quipu_cells::cell::{self, Cell};
+use quipu_cells::event::{self, Event};
 use quipu_model::aggregations::Aggregations;
-use quipu_model::batch::Span;
+use quipu_model::batch::{self, Span};
 use quipu_model::column::Cells;
-use quipu_model::lens::ThreadEvent;
+use quipu_model::lens::{MAX_RANGE_BYTES, ThreadEvent};
 use quipu_model::values::{FunctionType, Type};
 use quipu_model::{
     Batch, ColumnTable, Columns, Error, Finding, Place, Reader, Result, Scan, ShardId, TableBuf, ThreadId,
@@ -39,6 +40,9 @@ use std::sync::Arc;
 const MAX_THREADS: usize = 1 << 20;
 /// Code addresses remembered with their functions, and functions remembered as named.
 const MAX_FUNCTIONS: usize = 1 << 20;
+/// A batch ends after a record that brings it to this many further pieces of ranges, each of a megabyte. A run is interrupted
+/// between batches, so thousands of large ranges must not share one.
+const MAX_FURTHER_PIECES: usize = 63;
 
 /// A read of records.
 #[derive(Debug)]
@@ -57,6 +61,8 @@ pub struct RowReader {
     delivered: Vec<usize>,
     /// For each table of the decoded batch, the table of the trace.
     tables: Vec<Option<usize>>,
+    /// Whether some access of the decoded batch may be too large to be true.
+    has_oversized: bool,
     batch: Batch,
     wanted: Vec<usize>,
     columns: Columns,
@@ -132,6 +138,7 @@ impl RowReader {
             rows: 0..0,
             delivered: Vec::new(),
             tables: Vec::new(),
+            has_oversized: false,
             batch: Batch { tables, ..Batch::default() },
             wanted: scan.tables.clone(),
             columns: scan.columns,
@@ -387,6 +394,10 @@ impl RowReader {
             let lost = finding::Finding::at("records-undecodable", offset);
             self.find(&lost.with("records", missing), record);
         }
+        for (n_events, size) in oversized_ranges(&to[before..]) {
+            let place = self.place(offset, current.before + n_events);
+            self.findings.push(batch::oversized(size, MAX_RANGE_BYTES, place));
+        }
         Ok(Some(ns))
     }
 
@@ -404,9 +415,13 @@ impl RowReader {
         self.tables.clear();
         let header = self.worker.header();
         let epoch = (header.producer, header.epoch);
+        self.has_oversized = false;
         for place in 0..decoded.n_tables() {
-            let id = decoded.table(place as u32).schema.id(); // A frame has fewer.
-            self.tables.push(self.opened.tables.find(epoch, id));
+            let rows = decoded.table(place as u32); // A frame has fewer.
+            let table = self.opened.tables.find(epoch, rows.schema.id());
+            self.has_oversized |=
+                table.is_some_and(|table| lens::has_oversized(&self.opened.tables.means[table], rows));
+            self.tables.push(table);
         }
     }
 
@@ -504,8 +519,9 @@ impl RowReader {
         let begin = rows.start;
         let limit = u64::from(self.batch_records).min(self.most);
         let has_lens = self.columns.any(Columns::OF_LENSES);
-        let (mut at, mut n_beyond) = (0_u32, 0);
+        let (mut at, mut n_beyond, mut n_further) = (0_u32, 0, 0);
         while u64::from(at) < limit
+            && n_further < MAX_FURTHER_PIECES
             && let Some(place) = order.get(rows.start).copied()
         {
             let (table, row) = (decoded.table(place), delivered[place as usize]);
@@ -519,6 +535,17 @@ impl RowReader {
                 break;
             }
             let means = means_of(place);
+            let oversized = if self.has_oversized { lens::oversized(means, table, row) } else { None };
+            if let Some((size, most)) = oversized {
+                // Every read reports it, with or without lenses: all verbs say the same of a trace.
+                let place = Place {
+                    file: Some(opened.name.clone()),
+                    offset: Some(current.frame.offset),
+                    record: Some(ordinal),
+                    ..Place::default()
+                };
+                self.findings.push(batch::oversized(size, most, place));
+            }
             if has_lens {
                 if self.columns.has(Columns::THREADS) {
                     if at == 0 && self.threads.len() < MAX_THREADS && self.threads.insert(thread) {
@@ -530,7 +557,11 @@ impl RowReader {
                     }
                 }
                 let number_of = tables[place as usize].unwrap_or(RECORDS) as u32; // Few.
-                lens::record(batch, self.columns, (at, number_of), means, table, row);
+                let n_accesses = batch.accesses.at.len();
+                if oversized.is_none() {
+                    lens::record(batch, self.columns, (at, number_of), means, table, row);
+                }
+                n_further += batch.accesses.at.len().saturating_sub(n_accesses + 1);
                 if means.is_code && self.columns.has(Columns::CALLS) && means.is_call() {
                     name_function(opened, part.producer, batch, functions, named);
                 }
@@ -596,6 +627,29 @@ impl RowReader {
         }
         Ok(at > 0)
     }
+}
+
+/// The ranges of memory among cells that are too large to be true, each with the number of events before it and its size.
+fn oversized_ranges(cells: &[Cell]) -> Vec<(u64, u64)> {
+    // PERF: the cell after that of a range has its size, so events are decoded only if some pair of cells looks like one.
+    let is_suspect =
+        |pair: &[Cell]| pair[0].code() >> 8 == u16::from(cell::kind::RANGE) && pair[1].word > MAX_RANGE_BYTES;
+    let mut found = Vec::new();
+    if !cells.windows(2).any(is_suspect) {
+        return found;
+    }
+    let (mut rest, mut text, mut n_events) = (cells, Vec::new(), 0);
+    while !rest.is_empty() {
+        let (event, n_cells) = event::decode(rest, &mut text);
+        if let Event::Access(access) = &event
+            && access.size > MAX_RANGE_BYTES
+        {
+            found.push((n_events, access.size));
+        }
+        n_events += u64::from(event != Event::Pad);
+        rest = rest.get(n_cells..).unwrap_or_default();
+    }
+    found
 }
 
 /// Replaces the code address of the last call by the start of its function, and delivers the function's name the first time.

@@ -73,7 +73,7 @@ pub(crate) struct Means {
     pub(crate) enters: bool,
     /// True if records end a call.
     pub(crate) leaves: bool,
-    /// True if accesses are memory ranges of any length.
+    /// True if accesses are ranges of memory, which may be larger than what an instruction touches.
     pub(crate) is_range: bool,
     /// The fields of a region, if records describe regions of memory.
     pub(crate) region: Option<RegionMeans>,

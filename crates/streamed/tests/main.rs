@@ -4,7 +4,7 @@
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use quipu_model::lens::AccessKind;
+use quipu_model::lens::{AccessKind, MAX_ACCESS_BYTES, MAX_RANGE_BYTES};
 use quipu_model::print::Ordinals;
 use quipu_model::{
     Columns, Confidence, Finding, Format, OpenOptions, Paint, Predicate, Scan, ShardId, Sieve, Tool, Trace,
@@ -738,6 +738,59 @@ fn rows_of_all_records_are_chosen_by_what_their_own_schemas_have() {
     assert_eq!(error.advice(), Some("kinds: access, phase, load, store"));
     let error = refused(Predicate { pc: Some(0..=1), ..Predicate::default() });
     assert_eq!(error.message(), "rows of table `records` cannot be chosen by `pc`");
+}
+
+#[test]
+fn ranges_fill_accesses_in_pieces_and_one_beyond_the_limit_is_found_by_every_read() {
+    let writer = Writer::new(Vec::new(), Options { codec: Codec::None, ..Options::new("test") });
+    let names = vec![(0, "read".to_owned()), (4, "flush-data".to_owned())];
+    let spec = SchemaSpec::new("copy")
+        .field("addr", Ty::Address)
+        .role(role::ADDRESS)
+        .field("size", Ty::Uint(64))
+        .role(role::ACCESS_SIZE)
+        .field("kind", Ty::Enum { name: "kind".into(), base: Box::new(Ty::Uint(8)), names })
+        .role(role::ACCESS_KIND);
+    let copy = writer.schema(&SchemaSpec { category: Some("range".to_owned()), ..spec }).unwrap();
+    let mut stream = writer.stream(1).unwrap();
+    let first = [(8, 0), (MAX_RANGE_BYTES, 0), (MAX_RANGE_BYTES + 1, 0), (u64::MAX, 4), (8, 0)];
+    let rows = first.into_iter().chain([(MAX_RANGE_BYTES, 0); 10]);
+    for (nth, (size, kind)) in (0_u64..).zip(rows) {
+        let row = stream.row(copy, nth, 24, |body| {
+            body.put(0, &(nth << 32).to_le_bytes());
+            body.put(8, &size.to_le_bytes());
+            body.put(16, &[kind]);
+        });
+        row.unwrap();
+    }
+    stream.finish().unwrap();
+    writer.finish().unwrap();
+    let trace = open(&writer.into_inner().unwrap());
+    let all: Vec<[Option<u64>; 2]> = [Columns::NONE, Columns::ACCESSES]
+        .into_iter()
+        .map(|columns| {
+            let mut reader = trace.scan(&Scan::new(ShardId(0)).columns(columns)).unwrap();
+            let (mut sizes, mut found, mut n_records) = (Vec::new(), Vec::new(), 0);
+            while let Some(batch) = reader.read().unwrap() {
+                // Records of many pieces do not share a batch, so that a run can be interrupted between them.
+                assert!(batch.accesses.size.len() < 100, "{} accesses", batch.accesses.size.len());
+                sizes.extend_from_slice(&batch.accesses.size);
+                n_records += batch.span.records;
+                found.append(&mut batch.findings);
+            }
+            assert_eq!(n_records, 15);
+            if columns == Columns::ACCESSES {
+                let pieces = [MAX_ACCESS_BYTES; 16];
+                let first = [&[8][..], &pieces, &[u32::MAX, 8]].concat();
+                assert_eq!(sizes, [first, pieces.repeat(10)].concat());
+            }
+            let [found] = &found[..] else { panic!("{found:?}") };
+            assert!(found.message.contains("an access of 16777217 bytes"), "{found:?}");
+            [found.place.offset, found.place.record]
+        })
+        .collect();
+    assert_eq!(all[0], all[1]);
+    assert!(all[0][0].is_some() && all[0][1] == Some(2), "{all:?}");
 }
 
 #[test]

@@ -7,6 +7,7 @@
 use crate::tsan::file::{Capture, CellReader};
 use quipu_cells::cell::Cell;
 use quipu_cells::event::{Event, decode};
+use quipu_model::batch::OVERSIZED;
 use quipu_model::{Error, Finding, Result};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -31,9 +32,11 @@ pub struct Told {
 }
 
 impl Told {
-    /// Number of frames that could not be read. Events that the program reports as not recorded do not count as damage.
+    /// Number of frames that could not be read. Events that the program reports as not recorded do not count as damage, and
+    /// the frames of impossible accesses could be read.
     pub fn n_damaged(&self) -> u64 {
-        self.findings.iter().filter(|finding| finding.is_damage()).count() as u64
+        let is_of_frame = |finding: &&Finding| finding.is_damage() && finding.rule != OVERSIZED;
+        self.findings.iter().filter(is_of_frame).count() as u64
     }
 }
 

@@ -11,6 +11,7 @@ use quipu_cells::cell::{access, atomic, heap, sync};
 use quipu_cells::event::{self, Event};
 use quipu_model::damaged::{Damaged, Intake, SoFar};
 use quipu_model::fresh::Replace;
+use quipu_model::lens::MAX_RANGE_BYTES;
 use quipu_model::{Error, Finding, Result};
 use quipu_source::{PackOptions, Pool};
 use rustc_hash::FxHashMap;
@@ -26,9 +27,6 @@ pub const MADE: &str = "cacheray";
 const UNTYPED: &[u8] = b"void*";
 /// Maximum depth of the call stack; functions left by a jump are never popped.
 const MAX_STACK: usize = 1 << 16;
-
-/// A larger range is damage: no program has that much memory, and the trace would fill the disk.
-const MAX_RANGE_BYTES: u64 = 1 << 40;
 
 /// Duration of the recording: up to its end if known, otherwise up to the last frame that a thread started.
 pub fn duration(capture: &Capture, told: &Told) -> Duration {
@@ -265,8 +263,8 @@ impl Maker {
     }
 
     fn access(&mut self, who: Who, access: &event::Access) -> Result<()> {
+        // The reader of the cells has reported it. The records of such a range would fill the disk.
         if access.size > MAX_RANGE_BYTES {
-            self.summary.n_holes += 1;
             return Ok(());
         }
         self.summary.n_accesses += 1;
@@ -459,6 +457,8 @@ fn pieces(mut addr: u64, mut size: u64) -> impl Iterator<Item = (u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quipu_model::ErrorKind;
+    use quipu_model::batch::OVERSIZED;
 
     #[test]
     fn a_range_is_split_into_sizes_of_accesses() {
@@ -469,11 +469,12 @@ mod tests {
     }
 
     #[test]
-    fn a_range_larger_than_all_memory_is_damage() {
+    fn a_range_that_is_too_large_is_damage_at_its_event() {
         let folder = tempfile::TempDir::new().unwrap();
         let (from, to) = (folder.path().join("a.quipu"), folder.path().join("a.cacheray"));
         let head = |n_following: u64| (u64::from(quipu_cells::cell::kind::RANGE) << 56) | n_following << 48;
-        let cells = [[head(1) | 0x1000, 0x40], [u64::MAX, 0], [head(1) | 0x1000, 0x40], [48, 0]];
+        let range = |size: u64| [[head(1) | 0x1000, 0x40], [size, 0]];
+        let cells = [range(48), range(u64::MAX), range(1 << 40), range(MAX_RANGE_BYTES + 1)].concat();
         std::fs::write(&from, quipu_cells::whole::recording(&[(1, &[&cells])])).unwrap();
         let (packing, pool) = (PackOptions::new(quipu_source::Packing::Plain), Pool::new(1).unwrap());
         let (replace, damaged) = (Replace::Never, Damaged::Keep);
@@ -487,6 +488,14 @@ mod tests {
             source_map: &[],
         };
         let summary = collect(&from, &output).unwrap();
-        assert_eq!((summary.n_holes, summary.n_accesses, summary.written.records), (1, 1, 3));
+        assert_eq!((summary.n_holes, summary.n_missing, summary.n_accesses), (0, 0, 1));
+        assert_eq!((summary.written.records, summary.doubtful_from), (3, Some(0)));
+        let found: Vec<_> = summary.findings.iter().filter(|found| &*found.rule == OVERSIZED).collect();
+        let records: Vec<_> = found.iter().map(|found| found.place.record).collect();
+        assert_eq!(records, [Some(1), Some(2), Some(3)]);
+        assert!(found[0].message.contains(&format!("an access of {} bytes", u64::MAX)), "{found:?}");
+        assert!(found.iter().all(|found| found.place.offset.is_some() && found.loss.is_some()), "{found:?}");
+        let refusing = Output { damaged: Damaged::Refuse, replace: Replace::Allowed, ..output };
+        assert_eq!(collect(&from, &refusing).unwrap_err().kind(), ErrorKind::Damaged);
     }
 }

@@ -13,6 +13,7 @@ use quipu_console::flags::{self, Flagged, Flags};
 use quipu_console::follow::{self, FollowJob, Followed};
 use quipu_console::input::{RecordOrder, Stored, check_present, derived_table};
 use quipu_console::number;
+use quipu_console::rewrite;
 use quipu_console::screen::{Outcome, Result, Screen, Stop};
 use quipu_console::session::{self, OF_RECORDS, Verdict};
 use quipu_console::stream;
@@ -198,7 +199,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         // With a single file, the message need not name it.
         let file =
             file.filter(|_| trace.shards().len() > 1).map(|file| format!("{file}: ")).unwrap_or_default();
-        screen.say_error(format_args!("{file}from record {from} on, what was printed is doubtful"));
+        screen.say_error(format_args!("{file}{}", rewrite::doubt(from, "printed")));
     }
     Ok(verdict.tell(screen))
 }

@@ -210,5 +210,96 @@ fn an_access_that_is_too_large_is_found_at_its_record() {
         let place = "large.din: offset 0x9, record 1: ";
         assert!(said.contains(&format!("{place}an access of 4294967295 bytes")), "{line:?}: {said}");
         assert_eq!(said.matches("an access of").count(), 1, "{line:?}: {said}");
+        if line[0] == "view" {
+            // The second of the records that it numbers from 1.
+            assert!(said.contains("error: after record 1, what was printed is doubtful"), "{said}");
+        }
+    }
+}
+
+/// Every verb reports all of them, with their sizes and at the same places, and none writes anything.
+#[test]
+fn a_size_that_is_too_large_in_a_stream_is_the_same_finding_in_every_verb() {
+    let folder = tempfile::tempdir().unwrap();
+    let sizes: [(&str, &[u64]); 4] = [
+        ("cells.quipu", &[u64::MAX]),
+        ("range.quipu", &[1 << 40, u64::MAX]),
+        ("accesses.quipu", &[1 << 40, u64::MAX]),
+        ("ranges.quipu", &[1 << 40, u64::MAX, (1 << 24) + 1, 0xffff_ffff]),
+    ];
+    let samples = samples::all();
+    for (name, sizes) in sizes {
+        let trace = folder.path().join(name);
+        fs::write(&trace, &samples.iter().flatten().find(|sample| sample.name == name).unwrap().bytes)
+            .unwrap();
+        let mut first = None;
+        for line in [
+            &["check", "@"][..],
+            &["report", "--no-machine", "@"],
+            &["analyze", "working-set", "@"],
+            &["analyze", "schedule", "@"],
+            &["sim", "cache", "@"],
+            &["sim", "sweep", "@"],
+            &["view", "@"],
+            &["info", "@"],
+            &["convert", "@", "-o", "%"],
+            &["convert", "@", "-o", "%.parquet"],
+            &["convert", "--to", "cacheray", "@", "-o", "%"],
+            &["convert", "--to", "drmemtrace", "@", "-o", "%"],
+        ] {
+            let Said { code, out, err, .. } = run(line, &trace);
+            let said = format!("{out}{err}");
+            assert_eq!(code, Some(1), "{name} {line:?}: {said}");
+            // The place from the offset on, and the message.
+            let found: Vec<&str> = said
+                .lines()
+                .filter(|line| line.contains("[engine/oversized-access]"))
+                .filter_map(|line| Some(line.split_once(&format!("{name}: offset 0x"))?.1))
+                .collect();
+            assert_eq!(found.len(), sizes.len(), "{name} {line:?}: {said}");
+            for (found, size) in found.iter().zip(sizes) {
+                assert!(found.contains(&format!(": an access of {size} bytes")), "{name} {line:?}: {found}");
+            }
+            let found = found.join("\n");
+            let first = first.get_or_insert_with(|| found.clone());
+            assert_eq!(*first, found, "{name} {line:?}");
+        }
+    }
+}
+
+#[test]
+fn a_thousand_bytes_of_ranges_take_little_memory_and_little_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, out) = (folder.path().join("long.quipu"), folder.path().join("long.cacheray"));
+    let samples = samples::all();
+    fs::write(&trace, &samples.iter().flatten().find(|sample| sample.name == "long.quipu").unwrap().bytes)
+        .unwrap();
+    for line in [
+        &["report", "--no-machine", "@"][..],
+        &["analyze", "working-set,hot,histogram", "@"],
+        &["sim", "cache", "@"],
+        &["convert", "--to", "cacheray", "@", "-o", out.to_str().unwrap()],
+    ] {
+        let Said { code, err, peak_bytes, .. } = run(line, &trace);
+        assert_eq!(code, Some(0), "{line:?}: {err}");
+        assert!(peak_bytes < 200 << 20, "{line:?}: {peak_bytes} bytes");
+    }
+    assert!(fs::metadata(&out).unwrap().len() < 20 << 20);
+}
+
+#[test]
+fn the_answer_says_that_an_access_that_is_too_large_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("large.din");
+    fs::write(&trace, "r 1000 4\nr 2000 ffffffff\nr 3000 4\n").unwrap();
+    for line in
+        [&["check", "--json", "@"][..], &["report", "--json", "@"], &["analyze", "schedule", "--json", "@"]]
+    {
+        let Said { code, out, err, .. } = run(line, &trace);
+        assert_eq!(code, Some(1), "{line:?}: {err}");
+        let answer: serde_json::Value = serde_json::from_str(&out).unwrap();
+        let (lost, gap) = (&answer["lost"], &answer["lost"]["gaps"][0]["stopped"]);
+        assert_eq!((lost["records"].as_u64(), gap["offset"].as_u64()), (Some(1), Some(9)), "{line:?}: {out}");
+        assert_eq!(gap["record"].as_u64(), Some(1), "{line:?}: {out}");
     }
 }

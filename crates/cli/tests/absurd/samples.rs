@@ -22,6 +22,7 @@ pub(super) fn all() -> Vec<Vec<Sample>> {
         dins,
         lackeys,
         recordings(),
+        streams(),
         dtrace(),
         prism(),
     ];
@@ -275,6 +276,8 @@ fn recordings() -> Vec<(&'static str, Vec<u8>)> {
     let alloc = [[0x602 << 48 | low, low], [MAX, low], [MAX, low]];
     let several = [&[store][..], &access, &alloc, &[store]].concat();
     let stores = [store; 20];
+    let range_of = |size: u64| [[0x501 << 48 | 0x10_0000, 0x40_0000], [size, 0x10]];
+    let range = [&[store][..], &range_of(1 << 40), &range_of(1 << 24), &range_of(MAX), &[store]].concat();
     let with = |payload: &[u8], records: u32, stream: u32| {
         let mut bytes = whole::head();
         let frame = Frame {
@@ -297,7 +300,54 @@ fn recordings() -> Vec<(&'static str, Vec<u8>)> {
         ("part.quipu", with(&whole::payload(&stores), u32::MAX >> 8, 1)),
         ("count.quipu", with(&count, 20, 1)),
         ("thread.quipu", with(&whole::payload(&stores), 20, u32::MAX)),
+        ("range.quipu", whole::recording(&[(1, &[&range])])),
     ]
+}
+
+/// Streams of plain rows: accesses and ranges of memory with sizes up to their limits and beyond.
+fn streams() -> Vec<(&'static str, Vec<u8>)> {
+    let most = 1 << 24;
+    let accesses = rows_of(None, &[8, 1 << 40, 1 << 20, MAX, 8]);
+    let ranges = rows_of(Some("range"), &[8, 1 << 40, most, MAX, most + 1, u32::MAX.into(), 8]);
+    vec![
+        ("accesses.quipu", accesses),
+        ("ranges.quipu", ranges),
+        // About a thousand bytes, with the largest ranges that are allowed.
+        ("long.quipu", rows_of(Some("range"), &[most; 12])),
+    ]
+}
+
+/// A stream with an access of each of these sizes, in a schema of this category.
+fn rows_of(category: Option<&str>, sizes: &[u64]) -> Vec<u8> {
+    use quipu_stream::codec::Codec;
+    use quipu_stream::spec::{SchemaSpec, Ty};
+    use quipu_stream::wire::record::{Producer, role};
+    use quipu_stream::write::{Options, Writer};
+    // Nothing in it depends on the run, so offsets are always the same.
+    let producer = Producer { uuid: [7; 16], ..Producer::default() };
+    let writer = Writer::new(Vec::new(), Options { producer, codec: Codec::None, ..Options::new("absurd") });
+    let names = vec![(0, "read".to_owned()), (1, "write".to_owned())];
+    let spec = SchemaSpec::new("access")
+        .field("addr", Ty::Address)
+        .role(role::ADDRESS)
+        .field("size", Ty::Uint(64))
+        .role(role::ACCESS_SIZE)
+        .field("kind", Ty::Enum { name: "kind".into(), base: Box::new(Ty::Uint(8)), names })
+        .role(role::ACCESS_KIND);
+    let spec = SchemaSpec { category: category.map(str::to_owned), ..spec };
+    let access = writer.schema(&spec).unwrap();
+    let mut stream = writer.stream(1).unwrap();
+    for (nth, size) in (0_u64..).zip(sizes) {
+        let row = stream.row(access, 10 * nth, 24, |body| {
+            body.put(0, &(nth << 33).to_le_bytes());
+            body.put(8, &size.to_le_bytes());
+            body.put(16, &[(nth % 2) as u8]);
+        });
+        row.unwrap();
+    }
+    stream.finish().unwrap();
+    writer.finish().unwrap();
+    writer.into_inner().unwrap()
 }
 
 /// Captures of DTrace: descriptions with their buffers, lines, and a buffer that contains descriptions.

@@ -219,7 +219,7 @@ fn compare_kept(
 }
 
 /// Start of the message after damaged records went into a pipe.
-const DOUBTFUL_PIPE: &str = "standard output: from record ";
+const DOUBTFUL_PIPE: &str = "standard output: after record ";
 
 /// The lines of a JSON object among other lines.
 fn object_in(text: &str) -> String {
@@ -697,7 +697,7 @@ fn what_no_right_checksum_vouches_for_counts_nowhere() {
                 let Said { code, out, err, .. } = run(&call, &path, &[]);
                 let place = format!("{}.gz: offset 0x0, record 0", sample.name);
                 // Records that `view` has printed by then cannot be taken back.
-                let place = if call[0] == "view" { "from record 0 on" } else { &place };
+                let place = if call[0] == "view" { "after record 0, what was printed" } else { &place };
                 if code != 1 || !format!("{out}{err}").contains(place) {
                     wrong.push(format!("{call:?} {} × {n_times}: {code}, {err}", sample.name));
                 }

@@ -30,7 +30,7 @@ fn verbs_that_write_make_nothing_of_a_damaged_trace_unless_asked_to() {
     let (answer, said, _) = quipu(&["convert", "--keep-damaged", "--json", "-o", target], &path);
     let answer: Value = serde_json::from_str(&answer).unwrap();
     assert_eq!(answer["files"][0]["doubtful_from"].as_u64(), Some(n_good), "{said}");
-    assert!(said.contains(&format!("from record {n_good} on, what was written is doubtful")), "{said}");
+    assert!(said.contains(&format!("after record {n_good}, what was written is doubtful")), "{said}");
     // Nothing from the damaged chunk, and everything from the others.
     let read = &answer["read"];
     assert_eq!(
@@ -54,7 +54,7 @@ fn a_conversion_minds_what_opening_the_trace_found() {
     assert_eq!(said.matches("--keep-damaged keeps").count(), 1, "{said}");
     let (_, said, code) = quipu(&[&call[..], &["--keep-damaged"]].concat(), &path);
     assert_eq!((code, out.exists()), (1, true), "{said}");
-    assert!(said.contains("from record 0 on, what was written is doubtful"), "{said}");
+    assert!(said.contains("after record 0, what was written is doubtful"), "{said}");
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn what_writes_calls_minds_that_the_header_of_the_stream_is_lost() {
         assert!(said.contains("nothing was written; --keep-damaged"), "{call:?}: {said}");
         let (_, said, code) = quipu(&[&call[..], &["--keep-damaged"]].concat(), &path);
         assert_eq!((code, out.exists()), (1, true), "{call:?}: {said}");
-        assert!(said.contains("from record 0 on, what was written is doubtful"), "{call:?}: {said}");
+        assert!(said.contains("after record 0, what was written is doubtful"), "{call:?}: {said}");
         std::fs::remove_file(&out).unwrap();
     }
 }
