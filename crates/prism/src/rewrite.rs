@@ -38,14 +38,14 @@ const EVENTS: OptionSpec = OptionSpec::new(
     "events",
     Kind::Choice(&["fixed", "variable"]),
     "that of the source",
-    "How events are encoded; refused where an encoding has no room for one.",
+    "Encoding of events; refused if an event does not fit.",
 )
 .value("fixed|variable");
 
 /// The option to write events without a stream around them.
 pub(crate) const PLAIN: OptionSpec = OptionSpec::flag(
     "plain",
-    "Write events alone, as a front end delivers them: nothing says then what the file is.",
+    "Write events alone, as a front end delivers them; the file then does not identify itself.",
 );
 
 impl Transform for Rewrite {

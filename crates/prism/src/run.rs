@@ -29,7 +29,7 @@ const BACKEND: OptionSpec = OptionSpec::new(
     "backend",
     Kind::Text,
     "",
-    "What takes the events: simplecount; stgen with c=N (aggregation), l=text, textv2, capnp or null, pages=N (of shadow memory); sigilclassic with pages=N; null.",
+    "Back end: simplecount; stgen with c=N (aggregation), l=text, textv2, capnp or null, pages=N (of shadow memory); sigilclassic with pages=N; null.",
 )
 .value("NAME[,OPTION=VALUE]...")
 .repeated();
@@ -39,14 +39,14 @@ const TOOL: OptionSpec = OptionSpec::new(
     "tool",
     Kind::Text,
     "",
-    "A library that takes the events, and the options that it takes; `quipu new-tool` makes one (docs/hooks.md).",
+    "Library that takes the events, and its options; `quipu new-tool` makes one (docs/hooks.md).",
 )
 .value("LIBRARY[,OPTIONS]")
 .repeated();
 
 /// The option to reproduce the defects of Prism's back ends.
 const QUIRKS: OptionSpec =
-    OptionSpec::flag("quirks", "Write the values of Prism's own back ends, wrong ones included.");
+    OptionSpec::flag("quirks", "Write the values of Prism's own back ends, including wrong ones.");
 
 /// The options of `run`.
 pub(crate) const OPTIONS: &[OptionSpec] = &[BACKEND, TOOL, QUIRKS];

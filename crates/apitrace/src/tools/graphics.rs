@@ -32,7 +32,7 @@ pub struct Graphics;
 
 const TOP: OptionSpec = OptionSpec::new("top", options::Kind::Count, "20", "how many rows to list");
 const PICTURES: OptionSpec =
-    OptionSpec::new("pictures", options::Kind::Count, "24", "how many pictures of textures to keep");
+    OptionSpec::new("pictures", options::Kind::Count, "24", "how many texture images to keep");
 const SHADERS: OptionSpec =
     OptionSpec::new("shaders", options::Kind::Count, "24", "how many shader sources to keep");
 

@@ -41,7 +41,7 @@ const PER_THREAD: OptionSpec = OptionSpec::new(
     "per-thread",
     Kind::Flag,
     "true",
-    "each thread's counts are always given; accepted because other tools want to be asked",
+    "each thread's counts are always printed; accepted for compatibility with other tools",
 );
 
 static COUNTS_INFO: ToolInfo = ToolInfo {
