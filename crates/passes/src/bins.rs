@@ -8,7 +8,7 @@ pub(crate) const OPTION: OptionSpec = OptionSpec::new(
     "bins",
     Kind::Text,
     "2",
-    "how much wider each bin of the histogram is than the one before; 1 gives each number its own",
+    "ratio of the widths of consecutive histogram bins; 1 gives each number a bin of its own",
 )
 .value("FACTOR");
 

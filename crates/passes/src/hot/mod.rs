@@ -62,7 +62,8 @@ mod tests;
 pub struct Hot;
 
 const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "10", "how many rows each list has");
-const SYNTAX: OptionSpec = OptionSpec::new("syntax", Kind::Text, "att", "of x86 disassembly: att or intel");
+const SYNTAX: OptionSpec =
+    OptionSpec::new("syntax", Kind::Text, "att", "syntax of x86 disassembly: att or intel");
 
 static INFO: ToolInfo = ToolInfo {
     name: "hot",

@@ -51,7 +51,7 @@ const SAMPLE: OptionSpec = OptionSpec::new(
     "sample",
     Kind::Text,
     "none",
-    "look at this share of the lines (below 1), or at no more lines than this",
+    "sample this share of the lines (below 1), or at most this many lines",
 )
 .value("SAMPLE");
 const SIDE: OptionSpec = OptionSpec::new(

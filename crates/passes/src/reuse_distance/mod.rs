@@ -52,18 +52,14 @@ mod tests;
 #[derive(Debug)]
 pub struct ReuseDistance;
 
-const THRESHOLD: OptionSpec = OptionSpec::new(
-    "threshold",
-    Kind::Count,
-    "100",
-    "a reference at more than this distance is a distant one",
-)
-.value("LINES");
+const THRESHOLD: OptionSpec =
+    OptionSpec::new("threshold", Kind::Count, "100", "distance above which a reference counts as distant")
+        .value("LINES");
 const LIMIT: OptionSpec = OptionSpec::new(
     "limit",
     Kind::Count,
     "0",
-    "most lines on a stack, beyond which the lowest is pruned; 0 for no limit",
+    "maximum number of lines on a stack; the lowest is pruned; 0 for no limit",
 )
 .value("LINES");
 const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "10", "how many lines each list has");

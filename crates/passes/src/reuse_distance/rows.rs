@@ -25,7 +25,7 @@ use std::sync::Arc;
 pub struct Each;
 
 const UNIT: OptionSpec =
-    OptionSpec::new("unit", Kind::Choice(&["line", "page"]), "line", "what is reused: line or page")
+    OptionSpec::new("unit", Kind::Choice(&["line", "page"]), "line", "unit of reuse: line or page")
         .value("UNIT");
 
 static INFO: ToolInfo = ToolInfo {

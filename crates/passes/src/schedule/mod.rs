@@ -81,7 +81,7 @@ const LETTER: OptionSpec = OptionSpec::new(
     "letter",
     Kind::Count,
     "500000",
-    "how many instructions, idle or wait records a letter of a core's schedule stands for",
+    "how many instruction, idle or wait records each letter of a core's schedule stands for",
 );
 
 impl Tool for Schedule {
