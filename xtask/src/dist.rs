@@ -10,7 +10,7 @@ use std::process::Command;
 /// What is made.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Make only this.
+    /// Build only this.
     #[arg(long)]
     only: Option<Part>,
 }
@@ -18,9 +18,9 @@ pub(crate) struct Options {
 /// A part of what is given to others.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
-    /// The program with its engine for SQL, the libraries that recording takes, and manual pages: `target/dist/quipu-VERSION`.
+    /// The program with its SQL engine, the libraries for recording, and manual pages: `target/dist/quipu-VERSION`.
     Program,
-    /// The module for Python, with the library that recording takes: `target/dist/*.whl`.
+    /// The Python module, with the library for recording: `target/dist/*.whl`.
     Wheel,
 }
 

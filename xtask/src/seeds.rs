@@ -21,7 +21,7 @@ const HEAD_BYTES: usize = 1920;
 /// Where the seeds are to be written, and what they are made of.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// The folder that gets a folder for each target; `fuzz/corpus` if not said
+    /// Output folder, with one folder for each target; default `fuzz/corpus`
     #[arg(long)]
     out: Option<PathBuf>,
     /// Write nothing; print the names of all targets
