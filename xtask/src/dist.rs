@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What is made.
+/// Options of `dist`.
 #[derive(Args)]
 pub(crate) struct Options {
     /// Build only this.
@@ -15,7 +15,7 @@ pub(crate) struct Options {
     only: Option<Part>,
 }
 
-/// A part of what is given to others.
+/// A part of the distribution.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
     /// The program with its SQL engine, the libraries for recording, and manual pages: `target/dist/quipu-VERSION`.

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What to time.
+/// Builds and traces to time.
 #[derive(Args)]
 pub(crate) struct Options {
     /// The build to compare with.

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::Path;
 
-/// What to make.
+/// Arguments of `new`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Kind of the new thing

@@ -106,13 +106,13 @@ fn pages(root: &Path) -> Result<Vec<(&'static str, String)>> {
 fn checks_page() -> Result<String> {
     let mut page = format!("# Checks\n\n{GENERATED}\n");
     page.push_str(
-        "The rules that `quipu check` knows; `quipu check --explain RULE` prints one entry.\n\
+        "The rules of `quipu check`; `quipu check --explain RULE` prints one entry.\n\
         A rule's name may be given without the part before the slash.\n\
-        An *error* means that records are lost or wrong, a *warning* that something is odd, a *note* is worth knowing.\n\
-        Words that are quoted are those of the checker of the format's own tools, which has the rule, too;\n\
+        An *error* means that records are lost or wrong, a *warning* that something is unusual, a *note* is informational.\n\
+        Quoted texts are messages of the checker of the format's own tools, if it has the rule too;\n\
         `quipu as drmemtrace -tool invariant_checker` prints them.\n\
-        Its checks of its own reader (ordinals, next address, kernel state of its stream) are no property of a trace and\n\
-        have no counterpart here, nor have those for annotated test programs.\n",
+        That checker's checks of its own reader (ordinals, next address, kernel state of its stream) are not properties of\n\
+        a trace and have no counterpart here; nor have those for annotated test programs.\n",
     );
     for format in quipu::FORMATS {
         let mut group = "";
@@ -144,7 +144,7 @@ fn capital(word: &str) -> String {
 
 fn verbs_page() -> Result<String> {
     let mut page = format!("# Verbs\n\n{GENERATED}\n");
-    page.push_str("What each verb of `quipu` takes and prints, as `--help` says it.\n");
+    page.push_str("The `--help` text of each verb of `quipu`.\n");
     let mut command = quipu_cli::command().term_width(HELP_WIDTH);
     command.build();
     put_help(&mut page, &mut command)?;
@@ -170,21 +170,21 @@ fn tools_page(sources: &SourceDocs) -> Result<String> {
     let mut page = format!("# Tools\n\n{GENERATED}\n");
     page.push_str("Analyses for `quipu analyze TOOL[,TOOL…] TRACE`.\n");
     page.push_str(
-        "An option is given as `-O OPTION=VALUE`, to one of several tools as `-O TOOL.OPTION=VALUE`.\n",
+        "Set an option with `-O OPTION=VALUE`, or for one of several tools with `-O TOOL.OPTION=VALUE`.\n",
     );
-    page.push_str("Numbers are the same however many threads work.\n");
+    page.push_str("The numbers do not depend on the number of worker threads.\n");
     page.push_str(
-        "\nEvery result is JSON (`--json`) and tables (`--csv`) by one description, the one below.\n\
-        A table has the tool's name, and a column for each key; the keys of an object in it are columns such as\n\
-        `conditional.taken`, and so are the items of a list that have names, such as `causes.first_met`.\n\
-        A list of objects is a table of its own with a row for each, called after the way to it: `hot.lines`,\n\
+        "\nEvery result can be printed as JSON (`--json`) and as tables (`--csv`), both as described below.\n\
+        A table has the tool's name and a column for each key. Keys of nested objects are columns such as\n\
+        `conditional.taken`, and so are named items of a list, such as `causes.compulsory`.\n\
+        A list of objects is a table of its own with a row for each, named by its path: `hot.lines`,\n\
         `syscalls.syscalls.errors`.\n\
-        Its rows begin with what the row that they belong to is known by: its number or name, its thread, or else its\n\
+        Its rows begin with the identity of the row that they belong to: its number or name, its thread, or else its\n\
         position, counted from 0.\n\
-        With `--per-core` or intervals, rows begin with `trace`, `interval`, `core`, `thread` and `workload`; those of the\n\
-        whole come first.\n",
+        With `--per-core` or intervals, rows begin with `trace`, `interval`, `core`, `thread` and `workload`; rows of the\n\
+        whole trace come first.\n",
     );
-    page.push_str("\n| tool | says |\n|---|---|\n");
+    page.push_str("\n| tool | result |\n|---|---|\n");
     let mut tools: Vec<&dyn Tool> = Vec::new();
     for format in quipu::FORMATS {
         for tool in quipu::tools_of(format.info().name) {
@@ -204,7 +204,7 @@ fn tools_page(sources: &SourceDocs) -> Result<String> {
 
 fn put_tool(page: &mut String, tool: &dyn Tool, sources: &SourceDocs) -> Result<()> {
     let whole = if tool.wants_whole_traces() {
-        " It judges whole traces, as they were written: not a part of one, no intervals, nothing by core."
+        " It needs the whole trace as written: no ranges, no intervals, no results by core."
     } else {
         ""
     };
@@ -215,7 +215,7 @@ fn put_tool(page: &mut String, tool: &dyn Tool, sources: &SourceDocs) -> Result<
     write!(page, "\n## {}\n\n{}\n", tool.name, docs.text)?;
     let format = tool.needs.format.map_or_else(String::new, |format| format!(" of the format {format}"));
     let order = match tool.order {
-        Order::Pieces => "reads any pieces in any order",
+        Order::Pieces => "reads pieces in any order",
         Order::Shards => "reads each shard from its beginning to its end",
         Order::Time => "reads one stream, merged by time",
     };

@@ -22,13 +22,13 @@ struct Seen {
 const INTRO: &str = "\
 # Tables and lenses
 
-A trace offers *native tables*, which hold what its format stores, and *lenses*, which mean the same whatever the format.
-Both are what `quipu sql` asks and what `quipu convert -o NAME.parquet` and `NAME.arrow` write;
+A trace has *native tables*, which hold the data that its format stores, and *lenses*, which have the same meaning in every format.
+`quipu sql` queries both, and `quipu convert -o NAME.parquet` and `NAME.arrow` write both;
 `quipu view --table` prints native tables.
-In SQL a lens is named as it is, `accesses`, or `lens.accesses` where a native table has its name.
+In SQL, a lens goes by its name, `accesses`, or by `lens.accesses` if a native table has the same name.
 
-Roles say what a column is for, whatever its name is: conditions on a record, a time or a thread choose by them what of a trace is read at all.
-A value that a row lacks is null.
+Roles give the purpose of a column, whatever its name: for conditions on a record, a time or a thread, they decide which part of a trace is read.
+A missing value is null.
 
 ";
 
@@ -63,13 +63,13 @@ pub(super) fn page(root: &Path) -> Result<String> {
             columns(schema.fields.iter(), &mut text)?;
         }
     }
-    text.push_str("\nBeside these, a trace may teach tables: `call.FUNCTION` of traces of calls has the arguments of one function, and a stream has a table for each schema that its producer describes.\n");
+    text.push_str("\nA trace may also define tables: in traces of calls, `call.FUNCTION` has the arguments of one function, and a stream has a table for each schema that its producer describes.\n");
     Ok(text)
 }
 
 /// Writes the section on rows that analyses return.
 fn rows_of_analyses(text: &mut String) -> Result<()> {
-    text.push_str("\n## Rows of analyses\n\nWhat needs the place and the order of records is a function that gives a table: `SELECT * FROM reuse_distance(t, 'line')`.\nIt begins with the columns that lenses begin with. Rows stream while the trace is read; memory grows with the lines, caches or regions that are kept, not with the rows.\n");
+    text.push_str("\n## Rows of analyses\n\nAnalyses that depend on the position and order of records are functions that return a table: `SELECT * FROM reuse_distance(t, 'line')`.\nIts first columns are those of lenses. Rows are streamed while the trace is read; memory grows with the lines, caches or regions that are tracked, not with the rows.\n");
     let format = quipu::FORMATS.first().map_or("", |format| format.info().name);
     for rows in quipu::tools_of(format).filter_map(|tool| tool.rows()) {
         let (info, schema) = (rows.info(), rows.rows());
@@ -88,7 +88,7 @@ fn rows_of_analyses(text: &mut String) -> Result<()> {
                 let name = first.name.replace('-', "_");
                 writeln!(
                     text,
-                    "; `{name}` ({}; {} if not said) may stand without its name.",
+                    "; `{name}` ({}; default {}) may be given without its name.",
                     first.doc, first.default
                 )?;
             }
