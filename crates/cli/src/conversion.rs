@@ -16,7 +16,7 @@ use quipu_console::session::{self, Verdict};
 use serde_json::Map;
 use std::path::Path;
 
-/// Whether another format is wanted, and how.
+/// Options for writing another format.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Conversion")]
 pub(crate) struct Conversion {

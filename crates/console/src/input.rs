@@ -213,7 +213,7 @@ impl Input {
     }
 }
 
-/// One trace as it stands in its files, and how to open it.
+/// One trace as stored in its files, and how to open it.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Stored {
     /// A file, a folder, or `-` for standard input

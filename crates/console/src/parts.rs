@@ -23,7 +23,7 @@ pub struct PartOptions {
     per_core: bool,
 }
 
-/// Results as comma-separated values, for verbs that print JSON as well.
+/// Option for comma-separated results, for verbs that also print JSON.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct CsvOption {
     /// Print comma-separated values: every table that has rows, after a line with its name; or only TABLE, such as

@@ -38,12 +38,12 @@ pub struct Target {
     /// Print a summary as JSON
     #[arg(long, help_heading = "Writing")]
     pub json: bool,
-    /// Whether what is made of a damaged trace is kept, where a verb lets it be chosen.
+    /// Option to keep output made from a damaged trace, for verbs that have it.
     #[arg(skip)]
     pub damaged: Damaged,
 }
 
-/// What becomes of what is made of a damaged trace.
+/// Handling of output made from a damaged trace.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct Keeping {
     /// Write the readable part of a damaged trace, and report from which record on it is doubtful
@@ -57,7 +57,7 @@ impl From<Keeping> for Damaged {
     }
 }
 
-/// Where the result goes, also of a damaged trace.
+/// Where the result goes, including that of a damaged trace.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Output {
     #[command(flatten)]

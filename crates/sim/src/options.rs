@@ -51,7 +51,7 @@ pub(crate) const PREFETCHER: OptionSpec = option(
     CACHES,
 );
 pub(crate) const COHERENCE: OptionSpec =
-    OptionSpec::flag("coherence", "a write invalidates the line in other cores' caches").group(CACHES);
+    OptionSpec::flag("coherence", "invalidate written lines in other cores' caches").group(CACHES);
 /// File for the misses of the last cache; only for commands that write it.
 pub const MISS_FILE: OptionSpec = option(
     "miss-file",
@@ -107,7 +107,7 @@ pub const TYPES: OptionSpec = option(
     "types",
     Kind::Path,
     "none",
-    "file of types from Cacheray's extractor; with --binary, for types that the program lacks",
+    "file of types from Cacheray's extractor; used for types that the program lacks",
     TYPING,
 );
 pub(crate) const CONFIG: OptionSpec = option(

@@ -25,7 +25,7 @@ pub(crate) struct Options {
     hooks: Option<String>,
 }
 
-/// What a tool is written in.
+/// Language of a generated tool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 enum Language {
     Rust,

@@ -67,7 +67,7 @@ Exit codes:
 const CSV_HELP: &str =
     "Print comma-separated values: one line per cache or TLB, or the rows of TABLE, such as `caches.levels`";
 
-/// What is simulated.
+/// The kinds of simulation.
 #[derive(Debug, clap::Subcommand)]
 enum Machine {
     Cache(CacheOptions),
@@ -125,7 +125,7 @@ struct TlbOptions {
     flags: Flags<TlbFlags>,
 }
 
-/// What all simulations have in common.
+/// Options common to all simulations.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("csv", |csv| csv.help(CSV_HELP)))]
 struct RunOptions {

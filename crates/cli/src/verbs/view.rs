@@ -96,7 +96,7 @@ pub(crate) struct Options {
     form: Calls,
 }
 
-/// How calls are printed, of traces that hold such.
+/// How to print calls, for traces that hold calls.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Printing of calls")]
 struct Calls {
