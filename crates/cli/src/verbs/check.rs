@@ -1,4 +1,4 @@
-//! `quipu check`: whether a trace follows the rules of its format.
+//! `quipu check`: checks a trace against the rules of its format.
 
 use quipu::engine::plan;
 use quipu::model::check::{RULES, SKIP_RULES};

@@ -1,4 +1,4 @@
-//! `quipu completions`: what a shell needs to complete our command line.
+//! `quipu completions`: prints shell completion scripts.
 
 use clap_complete::Shell;
 use quipu_console::screen::{Outcome, Result};

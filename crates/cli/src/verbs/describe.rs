@@ -1,4 +1,4 @@
-//! `quipu describe`: what a trace says of itself, record by record.
+//! `quipu describe`: prints the metadata of a self-describing trace.
 
 use quipu::model::{Error, Finding};
 use quipu_console::input::Stored;

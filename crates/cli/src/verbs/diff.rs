@@ -1,4 +1,4 @@
-//! `quipu diff`: what differs between two traces.
+//! `quipu diff`: compares two traces.
 
 use quipu::model::Error;
 use quipu::model::OptionSpec;

@@ -1,4 +1,4 @@
-//! `quipu record`: runs a program and makes a trace of what it does.
+//! `quipu record`: records the execution of a program.
 
 use quipu::model::Error;
 use quipu::model::fresh::Replace;

@@ -1,4 +1,4 @@
-//! `quipu recover`: what can be saved of a damaged trace.
+//! `quipu recover`: writes the readable part of a damaged trace.
 
 use quipu::model::OptionSpec;
 use quipu_console::Common;

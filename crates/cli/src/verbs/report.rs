@@ -1,4 +1,4 @@
-//! `quipu report`: what is in a trace, on one screen or as a page for a browser.
+//! `quipu report`: summarises a trace on one screen or as an HTML page.
 
 use crate::about;
 use crate::page::{self, PageOptions};

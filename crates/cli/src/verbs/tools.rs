@@ -1,4 +1,4 @@
-//! `quipu tools`: which analyses there are, and what they need of a trace.
+//! `quipu tools`: lists the analyses and their requirements.
 
 use super::formats::{Setting, settings, with_options};
 use quipu::model::doc::{Block, Cell, Document};
