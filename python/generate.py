@@ -67,7 +67,7 @@ def type_of(option: dict[str, Any]) -> str:
 def sentence(option: dict[str, Any]) -> str:
     default = option["default"]
     text = option["doc"][:1].upper() + option["doc"][1:].rstrip(".")
-    return f"{text}; {default} if not said." if default and option["kind"] != "flag" else f"{text}."
+    return f"{text}; default {default}." if default and option["kind"] != "flag" else f"{text}."
 
 
 def method(name: str, tools: list[dict[str, Any]]) -> str:

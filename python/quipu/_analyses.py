@@ -32,13 +32,13 @@ class Analyses:
     ) -> Result:
         """Counts, sums and histograms of any columns, by any keys.
 
-        by: Keys: expressions with commas, each perhaps `AS name`; none if not said.
-        agg: Aggregations with commas: count, sum, avg, min, max, stddev, quantize, lquantize, llquantize; count() if
-            not said.
-        where: Only rows for which this expression is true; all if not said.
-        of: The table or lens whose rows are aggregated; any if not said.
-        top: How many keys to list; 0 for all; 20 if not said.
-        keys_limit: How many keys there may be; 1000000 if not said.
+        by: Keys: comma-separated expressions, each optionally with `AS name`; default none.
+        agg: Comma-separated aggregations: count, sum, avg, min, max, stddev, quantize, lquantize, llquantize; default
+            count().
+        where: Only rows for which this expression is true; default all.
+        of: Table or lens whose rows are aggregated; default any.
+        top: How many keys to list; 0 for all; default 20.
+        keys_limit: Maximum number of keys; default 1000000.
         """
         options: dict[str, Any] = {
             "by": by,
@@ -60,7 +60,7 @@ class Analyses:
 
         For traces of format dtrace, stream.
 
-        top: How many keys of each variable to list; 20 if not said.
+        top: How many keys of each variable to list; default 20.
         """
         return self._analysis("aggregations", {"top": top}, how)
 
@@ -73,7 +73,7 @@ class Analyses:
     ) -> Result:
         """Conditions taken or not, jumps, calls, returns, targets of computed branches.
 
-        top: How many sites each list has; 10 if not said.
+        top: How many sites each list has; default 10.
         per_thread: Also give the result for each thread, in the order in which threads first appear.
         """
         return self._analysis("branches", {"top": top, "per-thread": per_thread}, how)
@@ -107,30 +107,29 @@ class Analyses:
     ) -> Result:
         """How a machine's caches serve the trace.
 
-        cores: Cores of the machine; 4 if not said.
-        line_size: Bytes in a line, a power of two; 64 if not said.
-        l1i_size: Size of each first instruction cache, with K, M or G; 32K if not said.
-        l1i_assoc: Its ways; 8 if not said.
-        l1d_size: Size of each first data cache; 32K if not said.
-        l1d_assoc: Its ways; 8 if not said.
-        ll_size: Size of the shared last cache; 8M if not said.
-        ll_assoc: Its ways; 16 if not said.
-        policy: LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM or OPT; LRU if not said.
-        prefetcher: Of first data caches: none, nextline, stride or stream; nextline if not said.
-        coherence: A write takes the line away from other cores' caches.
-        skip_refs: Leave out this many records first; markers never count; 0 if not said.
-        warmup_refs: Warm up with this many records, then begin the statistics; 0 if not said.
-        warmup_fraction: Warm up until the last caches are filled so far, 0.0 to 1.0; 0 if not said.
-        sim_refs: Simulate this many records after the warm-up; all if not said.
-        reset_at: Begin the statistics anew, lines stay: after this many instructions, or at each mark of a name;
-            several with commas; none if not said.
-        cpu_scheduling: Threads run on the processors that the trace names.
+        cores: Cores of the machine; default 4.
+        line_size: Bytes in a line, a power of two; default 64.
+        l1i_size: Size of each L1 instruction cache, with K, M or G; default 32K.
+        l1i_assoc: Its associativity; default 8.
+        l1d_size: Size of each L1 data cache; default 32K.
+        l1d_assoc: Its associativity; default 8.
+        ll_size: Size of the shared last-level cache; default 8M.
+        ll_assoc: Its associativity; default 16.
+        policy: Replacement policy: LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM or OPT; default LRU.
+        prefetcher: Prefetcher of L1 data caches: none, nextline, stride or stream; default nextline.
+        coherence: Invalidate written lines in other cores' caches.
+        skip_refs: Skip this many records first; markers do not count; default 0.
+        warmup_refs: Warm up with this many records, then start the statistics; default 0.
+        warmup_fraction: Warm up until this share of the last-level caches is filled, 0.0 to 1.0; default 0.
+        sim_refs: Simulate this many records after the warm-up; default all.
+        reset_at: Reset the statistics but keep the lines: after this many instructions, or at each mark of a name;
+            comma-separated; default none.
+        cpu_scheduling: Run threads on the processors that the trace names.
         causes: Classify misses as compulsory, capacity or conflict.
-        top: How many instructions to list that miss most; 10 if not said.
-        binary: The program, whose debug information says types and variables; none if not said.
-        types: A file of types, as Cacheray's extractor writes it; where both are given, for what the program does not
-            know; none if not said.
-        base: Where the program was loaded, if not where its file says; 0 if not said.
+        top: How many instructions with most misses to list; default 10.
+        binary: Program whose debug information describes types and variables; default none.
+        types: File of types from Cacheray's extractor; used for types that the program lacks; default none.
+        base: Load address of the program, if it differs from that in its file; default 0.
         """
         options: dict[str, Any] = {
             "cores": cores,
@@ -168,7 +167,7 @@ class Analyses:
 
         For traces of format apitrace.
 
-        top: How many functions and frames to list; 30 if not said.
+        top: How many functions and frames to list; default 30.
         """
         return self._analysis("calls", {"top": top}, how)
 
@@ -194,7 +193,7 @@ class Analyses:
 
         For traces of format drmemtrace.
 
-        per_thread: Each thread's counts are always given; accepted because other tools want to be asked.
+        per_thread: Each thread's counts are always printed; accepted for compatibility with other tools.
         """
         return self._analysis("counts", {"per-thread": per_thread}, how)
 
@@ -208,7 +207,7 @@ class Analyses:
 
         For traces of format apitrace.
 
-        top: How many frames to list; 20 if not said.
+        top: How many frames to list; default 20.
         """
         return self._analysis("frames", {"top": top}, how)
 
@@ -221,7 +220,7 @@ class Analyses:
     ) -> Result:
         """Traced functions and system calls: counts, and who calls whom with what.
 
-        tree: How many calls of each thread to list, as a tree; 100 if not said.
+        tree: How many calls of each thread to list, as a tree; default 100.
         per_thread: Also give the result for each thread, in the order in which threads first appear.
         """
         return self._analysis("functions", {"tree": tree, "per-thread": per_thread}, how)
@@ -238,9 +237,9 @@ class Analyses:
 
         For traces of format apitrace.
 
-        top: How many rows to list; 20 if not said.
-        pictures: How many pictures of textures to keep; 24 if not said.
-        shaders: How many shader sources to keep; 24 if not said.
+        top: How many rows to list; default 20.
+        pictures: How many texture images to keep; default 24.
+        shaders: How many shader sources to keep; default 24.
         """
         return self._analysis("graphics", {"top": top, "pictures": pictures, "shaders": shaders}, how)
 
@@ -261,8 +260,8 @@ class Analyses:
     ) -> Result:
         """How often each cache line is touched.
 
-        line_size: Bytes in a line, a power of two; 64 if not said.
-        top: How many lines to list on each side; 10 if not said.
+        line_size: Bytes in a line, a power of two; default 64.
+        top: How many lines to list on each side; default 10.
         per_thread: Also give the result for each thread, in the order in which threads first appear.
         """
         return self._analysis("histogram", {"line-size": line_size, "top": top, "per-thread": per_thread}, how)
@@ -279,10 +278,10 @@ class Analyses:
     ) -> Result:
         """Instructions, blocks and functions executed most, lines and pages used most.
 
-        top: How many rows each list has; 10 if not said.
-        line_size: Bytes in a line, a power of two; 64 if not said.
-        page_size: Bytes in a page, a power of two; 4096 if not said.
-        syntax: Of x86 disassembly: att or intel; att if not said.
+        top: How many rows each list has; default 10.
+        line_size: Bytes in a line, a power of two; default 64.
+        page_size: Bytes in a page, a power of two; default 4096.
+        syntax: Syntax of x86 disassembly: att or intel; default att.
         per_thread: Also give the result for each thread, in the order in which threads first appear.
         """
         options: dict[str, Any] = {
@@ -324,31 +323,30 @@ class Analyses:
     ) -> Result:
         """What another layout of a type would give.
 
-        type: The type, as C, C++, Rust or LLVM writes it; alone, layouts of it are proposed; none if not said.
-        binary: The program, whose debug information says types and variables; none if not said.
-        types: A file of types, as Cacheray's extractor writes it; where both are given, for what the program does not
-            know; none if not said.
-        base: Where the program was loaded, if not where its file says; 0 if not said.
-        order: Members in this order; all others follow; none if not said.
-        split: Hot members apart: their names, `cold=` and names, or `hot` to find them; none if not said.
-        arrays: An array for each member, or one array of structures; none if not said.
-        pad: Bytes left free: `MEMBER=BYTES`, `MEMBER=line`, or `line` for lines of its own for each element; none if
-            not said.
-        align: What each element's address is a multiple of; 0 if not said.
-        remap: A file of Cacheray's simulator that says where members lie; none if not said.
-        language: The language of the new declaration; as the type if not said.
-        cores: Cores of the machine; 4 if not said.
-        line_size: Bytes in a line, a power of two; 64 if not said.
-        l1i_size: Size of each first instruction cache, with K, M or G; 32K if not said.
-        l1i_assoc: Its ways; 8 if not said.
-        l1d_size: Size of each first data cache; 32K if not said.
-        l1d_assoc: Its ways; 8 if not said.
-        ll_size: Size of the shared last cache; 8M if not said.
-        ll_assoc: Its ways; 16 if not said.
-        policy: LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM or OPT; LRU if not said.
-        prefetcher: Of first data caches: none, nextline, stride or stream; nextline if not said.
-        coherence: A write takes the line away from other cores' caches.
-        config: A configuration file of drmemtrace's simulator; it says all of the caches; none if not said.
+        type: The type, in C, C++, Rust or LLVM syntax; without other options, layouts of it are proposed; default
+            none.
+        binary: Program whose debug information describes types and variables; default none.
+        types: File of types from Cacheray's extractor; used for types that the program lacks; default none.
+        base: Load address of the program, if it differs from that in its file; default 0.
+        order: Order of members; all others follow; default none.
+        split: Split off hot members: their names, `cold=` and names, or `hot` to find them; default none.
+        arrays: An array for each member, or one array of structures; default none.
+        pad: Padding: `MEMBER=BYTES`, `MEMBER=line`, or `line` to give each element lines of its own; default none.
+        align: Alignment of each element; default 0.
+        remap: Remap file of Cacheray's simulator, which places members; default none.
+        language: Language of the new declaration; default as the type.
+        cores: Cores of the machine; default 4.
+        line_size: Bytes in a line, a power of two; default 64.
+        l1i_size: Size of each L1 instruction cache, with K, M or G; default 32K.
+        l1i_assoc: Its associativity; default 8.
+        l1d_size: Size of each L1 data cache; default 32K.
+        l1d_assoc: Its associativity; default 8.
+        ll_size: Size of the shared last-level cache; default 8M.
+        ll_assoc: Its associativity; default 16.
+        policy: Replacement policy: LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM or OPT; default LRU.
+        prefetcher: Prefetcher of L1 data caches: none, nextline, stride or stream; default nextline.
+        coherence: Invalidate written lines in other cores' caches.
+        config: Configuration file of drmemtrace's simulator; it defines all caches; default none.
         """
         options: dict[str, Any] = {
             "type": type,
@@ -387,7 +385,7 @@ class Analyses:
 
         For traces of format apitrace.
 
-        top: How many objects to list; 100 if not said.
+        top: How many objects to list; default 100.
         """
         return self._analysis("leaks", {"top": top}, how)
 
@@ -402,9 +400,9 @@ class Analyses:
     ) -> Result:
         """The share of accesses that a cache of each size would miss.
 
-        line_size: Bytes in a line, a power of two; 64 if not said.
-        sample: Look at this share of the lines (below 1), or at no more lines than this; none if not said.
-        side: Which accesses: all, instr or data; all if not said.
+        line_size: Bytes in a line, a power of two; default 64.
+        sample: Sample this share of the lines (below 1), or at most this many lines; default none.
+        side: Which accesses: all, instr or data; default all.
         per_thread: Keep apart threads that share a file; files of one thread each are kept apart anyway.
         """
         options: dict[str, Any] = {
@@ -441,25 +439,25 @@ class Analyses:
     ) -> Result:
         """Which loads miss the last cache at a steady distance.
 
-        cores: Cores of the machine; 4 if not said.
-        line_size: Bytes in a line, a power of two; 64 if not said.
-        l1i_size: Size of each first instruction cache, with K, M or G; 32K if not said.
-        l1i_assoc: Its ways; 8 if not said.
-        l1d_size: Size of each first data cache; 32K if not said.
-        l1d_assoc: Its ways; 8 if not said.
-        ll_size: Size of the shared last cache; 8M if not said.
-        ll_assoc: Its ways; 16 if not said.
-        policy: LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM or OPT; LRU if not said.
-        prefetcher: Of first data caches: none, nextline, stride or stream; nextline if not said.
-        coherence: A write takes the line away from other cores' caches.
-        skip_refs: Leave out this many records first; markers never count; 0 if not said.
-        warmup_refs: Warm up with this many records, then begin the statistics; 0 if not said.
-        warmup_fraction: Warm up until the last caches are filled so far, 0.0 to 1.0; 0 if not said.
-        sim_refs: Simulate this many records after the warm-up; all if not said.
-        cpu_scheduling: Threads run on the processors that the trace names.
-        count: This many misses are always enough; 50000 if not said.
-        share: This share of all misses is enough, 0.0 to 1.0; 0.005 if not said.
-        confidence: Share of a load's misses that have one distance, 0.0 to 1.0; 0.75 if not said.
+        cores: Cores of the machine; default 4.
+        line_size: Bytes in a line, a power of two; default 64.
+        l1i_size: Size of each L1 instruction cache, with K, M or G; default 32K.
+        l1i_assoc: Its associativity; default 8.
+        l1d_size: Size of each L1 data cache; default 32K.
+        l1d_assoc: Its associativity; default 8.
+        ll_size: Size of the shared last-level cache; default 8M.
+        ll_assoc: Its associativity; default 16.
+        policy: Replacement policy: LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM or OPT; default LRU.
+        prefetcher: Prefetcher of L1 data caches: none, nextline, stride or stream; default nextline.
+        coherence: Invalidate written lines in other cores' caches.
+        skip_refs: Skip this many records first; markers do not count; default 0.
+        warmup_refs: Warm up with this many records, then start the statistics; default 0.
+        warmup_fraction: Warm up until this share of the last-level caches is filled, 0.0 to 1.0; default 0.
+        sim_refs: Simulate this many records after the warm-up; default all.
+        cpu_scheduling: Run threads on the processors that the trace names.
+        count: Report loads with at least this many misses; default 50000.
+        share: Or with at least this share of all misses, 0.0 to 1.0; default 0.005.
+        confidence: Share of a load's misses that have one distance, 0.0 to 1.0; default 0.75.
         """
         options: dict[str, Any] = {
             "cores": cores,
@@ -521,12 +519,11 @@ class Analyses:
     ) -> Result:
         """How many other cache lines are used between two uses of a line.
 
-        line_size: Bytes in a line, a power of two; 64 if not said.
-        threshold: A reference at more than this distance is a distant one; 100 if not said.
-        limit: Most lines on a stack, beyond which the lowest is pruned; 0 for no limit; 0 if not said.
-        bins: How much wider each bin of the histogram is than the one before; 1 gives each number its own; 2 if not
-            said.
-        top: How many lines each list has; 10 if not said.
+        line_size: Bytes in a line, a power of two; default 64.
+        threshold: Distance above which a reference counts as distant; default 100.
+        limit: Maximum number of lines on a stack; the lowest is pruned; 0 for no limit; default 0.
+        bins: Ratio of the widths of consecutive histogram bins; 1 gives each number a bin of its own; default 2.
+        top: How many lines each list has; default 10.
         per_thread: Keep apart threads that share a file; files of one thread each are kept apart anyway.
         """
         options: dict[str, Any] = {
@@ -549,9 +546,8 @@ class Analyses:
     ) -> Result:
         """How many accesses of data lie between two uses of a cache line.
 
-        line_size: Bytes in a line, a power of two; 64 if not said.
-        bins: How much wider each bin of the histogram is than the one before; 1 gives each number its own; 2 if not
-            said.
+        line_size: Bytes in a line, a power of two; default 64.
+        bins: Ratio of the widths of consecutive histogram bins; 1 gives each number a bin of its own; default 2.
         per_thread: Keep apart threads that share a file; files of one thread each are kept apart anyway.
         """
         return self._analysis("reuse-time", {"line-size": line_size, "bins": bins, "per-thread": per_thread}, how)
@@ -565,8 +561,8 @@ class Analyses:
     ) -> Result:
         """Who runs when: threads, processors, system calls, busy time.
 
-        letter: How many instructions, idle or wait records a letter of a core's schedule stands for; 500000 if not
-            said.
+        letter: How many instruction, idle or wait records each letter of a core's schedule stands for; default
+            500000.
         per_thread: Each thread is always listed; accepted because other tools want to be asked.
         """
         return self._analysis("schedule", {"letter": letter, "per-thread": per_thread}, how)
@@ -607,25 +603,25 @@ class Analyses:
     ) -> Result:
         """How caches of many sizes, ways and policies would serve the trace.
 
-        level: Which caches are tried: l1i, l1d, l1 (one for both) or ll; l1d if not said.
-        sizes: Sizes in bytes, with K, M or G; a range doubles; 4K..1M if not said.
-        ways: Lines in a set; 1..16 if not said.
-        policies: LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM, OPT; LRU if not said.
-        line_sizes: Bytes in a line, powers of two; 64 if not said.
-        prefetchers: Of the caches tried: none, nextline, stride, stream; none if not said.
-        bound: Compare each with Belady's policy.
-        cores: Cores of the machine; 4 if not said.
-        l1i_size: With `ll`: size of each first instruction cache; 32K if not said.
-        l1i_assoc: Its ways; 8 if not said.
-        l1d_size: With `ll`: size of each first data cache; 32K if not said.
-        l1d_assoc: Its ways; 8 if not said.
-        prefetcher: With `ll`: of first data caches; nextline if not said.
-        warmup_instrs: Begin the statistics after this many instructions; 0 if not said.
-        skip_refs: Leave out this many records first; markers never count; 0 if not said.
-        warmup_refs: Warm up with this many records, then begin the statistics; 0 if not said.
-        sim_refs: Simulate this many records after the warm-up; all if not said.
-        cpu_scheduling: Threads run on the processors that the trace names.
-        threads_: How many threads share the work; all if not said.
+        level: Caches to vary: l1i, l1d, l1 (one for both) or ll; default l1d.
+        sizes: Sizes in bytes, with K, M or G; a range doubles; default 4K..1M.
+        ways: Associativities; default 1..16.
+        policies: Replacement policies: LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM, OPT; default LRU.
+        line_sizes: Line sizes in bytes, powers of two; default 64.
+        prefetchers: Prefetchers of these caches: none, nextline, stride, stream; default none.
+        bound: Compare each with Belady's optimal policy.
+        cores: Cores of the machine; default 4.
+        l1i_size: With `ll`: size of each L1 instruction cache; default 32K.
+        l1i_assoc: Its associativity; default 8.
+        l1d_size: With `ll`: size of each L1 data cache; default 32K.
+        l1d_assoc: Its associativity; default 8.
+        prefetcher: With `ll`: prefetcher of L1 data caches; default nextline.
+        warmup_instrs: Start the statistics after this many instructions; default 0.
+        skip_refs: Skip this many records first; markers do not count; default 0.
+        warmup_refs: Warm up with this many records, then start the statistics; default 0.
+        sim_refs: Simulate this many records after the warm-up; default all.
+        cpu_scheduling: Run threads on the processors that the trace names.
+        threads_: Number of worker threads; default all.
         """
         options: dict[str, Any] = {
             "level": level,
@@ -672,7 +668,7 @@ class Analyses:
 
         For traces of format dtrace.
 
-        top: How many probes to draw; 20 if not said.
+        top: How many probes to draw; default 20.
         """
         return self._analysis("timeline", {"top": top}, how)
 
@@ -699,23 +695,23 @@ class Analyses:
     ) -> Result:
         """How a machine's TLBs serve the trace.
 
-        cores: Cores of the machine; 4 if not said.
-        page_size: Bytes in a page, a power of two, such as 4K, 2M or 1G; 4K if not said.
-        l1i_entries: Entries of each first TLB for instructions; 32 if not said.
-        l1i_assoc: Its ways; 32 if not said.
-        l1d_entries: Entries of each first TLB for data; 32 if not said.
-        l1d_assoc: Its ways; 32 if not said.
-        l2_entries: Entries of each second TLB; 1024 if not said.
-        l2_assoc: Its ways; 4 if not said.
-        policy: LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM or OPT; LFU if not said.
-        skip_refs: Leave out this many records first; markers never count; 0 if not said.
-        warmup_refs: Warm up with this many records, then begin the statistics; 0 if not said.
-        sim_refs: Simulate this many records after the warm-up; all if not said.
-        reset_at: Begin the statistics anew, lines stay: after this many instructions, or at each mark of a name;
-            several with commas; none if not said.
-        cpu_scheduling: Threads run on the processors that the trace names.
+        cores: Cores of the machine; default 4.
+        page_size: Page size, a power of two, such as 4K, 2M or 1G; default 4K.
+        l1i_entries: Entries of each L1 instruction TLB; default 32.
+        l1i_assoc: Its associativity; default 32.
+        l1d_entries: Entries of each L1 data TLB; default 32.
+        l1d_assoc: Its associativity; default 32.
+        l2_entries: Entries of each L2 TLB; default 1024.
+        l2_assoc: Its associativity; default 4.
+        policy: Replacement policy: LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM or OPT; default LFU.
+        skip_refs: Skip this many records first; markers do not count; default 0.
+        warmup_refs: Warm up with this many records, then start the statistics; default 0.
+        sim_refs: Simulate this many records after the warm-up; default all.
+        reset_at: Reset the statistics but keep the lines: after this many instructions, or at each mark of a name;
+            comma-separated; default none.
+        cpu_scheduling: Run threads on the processors that the trace names.
         causes: Classify misses as compulsory, capacity or conflict.
-        top: How many instructions to list that miss most; 10 if not said.
+        top: How many instructions with most misses to list; default 10.
         """
         options: dict[str, Any] = {
             "cores": cores,
@@ -761,24 +757,23 @@ class Analyses:
     ) -> Result:
         """Which types and fields accesses and misses go to.
 
-        binary: The program, whose debug information says types and variables; none if not said.
-        types: A file of types, as Cacheray's extractor writes it; where both are given, for what the program does not
-            know; none if not said.
-        base: Where the program was loaded, if not where its file says; 0 if not said.
-        top: How many types, places and lines to list; 10 if not said.
-        cores: Cores of the machine; 4 if not said.
-        line_size: Bytes in a line, a power of two; 64 if not said.
-        l1i_size: Size of each first instruction cache, with K, M or G; 32K if not said.
-        l1i_assoc: Its ways; 8 if not said.
-        l1d_size: Size of each first data cache; 32K if not said.
-        l1d_assoc: Its ways; 8 if not said.
-        ll_size: Size of the shared last cache; 8M if not said.
-        ll_assoc: Its ways; 16 if not said.
-        policy: LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM or OPT; LRU if not said.
-        prefetcher: Of first data caches: none, nextline, stride or stream; nextline if not said.
-        coherence: A write takes the line away from other cores' caches.
-        cpu_scheduling: Threads run on the processors that the trace names.
-        config: A configuration file of drmemtrace's simulator; it says all of the caches; none if not said.
+        binary: Program whose debug information describes types and variables; default none.
+        types: File of types from Cacheray's extractor; used for types that the program lacks; default none.
+        base: Load address of the program, if it differs from that in its file; default 0.
+        top: How many types, places and lines to list; default 10.
+        cores: Cores of the machine; default 4.
+        line_size: Bytes in a line, a power of two; default 64.
+        l1i_size: Size of each L1 instruction cache, with K, M or G; default 32K.
+        l1i_assoc: Its associativity; default 8.
+        l1d_size: Size of each L1 data cache; default 32K.
+        l1d_assoc: Its associativity; default 8.
+        ll_size: Size of the shared last-level cache; default 8M.
+        ll_assoc: Its associativity; default 16.
+        policy: Replacement policy: LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM or OPT; default LRU.
+        prefetcher: Prefetcher of L1 data caches: none, nextline, stride or stream; default nextline.
+        coherence: Invalidate written lines in other cores' caches.
+        cpu_scheduling: Run threads on the processors that the trace names.
+        config: Configuration file of drmemtrace's simulator; it defines all caches; default none.
         """
         options: dict[str, Any] = {
             "binary": binary,
@@ -811,8 +806,8 @@ class Analyses:
     ) -> Result:
         """Distinct cache lines and pages, in all and over time.
 
-        line_size: Bytes in a line, a power of two; 64 if not said.
-        page_size: Bytes in a page, a power of two; 4096 if not said.
+        line_size: Bytes in a line, a power of two; default 64.
+        page_size: Bytes in a page, a power of two; default 4096.
         per_thread: Also give the result for each thread, in the order in which threads first appear.
         """
         options: dict[str, Any] = {
@@ -832,6 +827,6 @@ class Analyses:
 
         For traces of format prism.
 
-        top: How many functions to list; 20 if not said.
+        top: How many functions to list; default 20.
         """
         return self._analysis("workload", {"top": top}, how)

@@ -29,14 +29,14 @@ pub(crate) struct Options {
     /// The file to write, or with `--threads` the folder.
     #[arg(long)]
     out: PathBuf,
-    /// Entries in all, at least; each file ends at the next instruction where it may.
+    /// Minimum number of entries; each file ends at the next instruction where it may.
     #[arg(long, required_unless_present = "apitrace", default_value_t = 0, hide_default_value = true)]
     entries: u64,
-    /// Repeat the calls of this trace of graphics calls instead, of any container; the name of the file says which container
-    /// is written: `.zst`, `.gz`, `.br`, `.plain`, and snappy for the rest.
+    /// Repeat the calls of this trace of graphics calls instead, in any container; the extension of the output selects its
+    /// container: `.zst`, `.gz`, `.br`, `.plain`, and snappy otherwise.
     #[arg(long, value_name = "TRACE", requires = "calls")]
     apitrace: Option<PathBuf>,
-    /// Calls in all, at least; the last repetition is a whole one.
+    /// Minimum number of calls; the last repetition is complete.
     #[arg(long)]
     calls: Option<u64>,
     /// Instructions in each chunk of the archive.

@@ -7,20 +7,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What is made.
+/// Options of `dist`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Make only this.
+    /// Build only this.
     #[arg(long)]
     only: Option<Part>,
 }
 
-/// A part of what is given to others.
+/// A part of the distribution.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
-    /// The program with its engine for SQL, the libraries that recording takes, and manual pages: `target/dist/quipu-VERSION`.
+    /// The program with its SQL engine, the libraries for recording, and manual pages: `target/dist/quipu-VERSION`.
     Program,
-    /// The module for Python, with the library that recording takes: `target/dist/*.whl`.
+    /// The Python module, with the library for recording: `target/dist/*.whl`.
     Wheel,
 }
 

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What to time.
+/// Builds and traces to time.
 #[derive(Args)]
 pub(crate) struct Options {
     /// The build to compare with.
@@ -18,7 +18,7 @@ pub(crate) struct Options {
     /// The build to judge.
     #[arg(long)]
     after: PathBuf,
-    /// A drmemtrace archive of one thread, such as `big-trace` writes.
+    /// A drmemtrace archive with one thread, such as `big-trace` writes.
     #[arg(long)]
     trace: Option<PathBuf>,
     /// A trace of graphics calls.
@@ -33,7 +33,7 @@ pub(crate) struct Options {
     /// Runs of each command with each build.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     runs: u32,
-    /// Only rows whose name has this in it.
+    /// Only rows whose name contains this.
     #[arg(long, default_value = "")]
     only: String,
 }

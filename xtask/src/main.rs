@@ -28,9 +28,9 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Check that no crate depends on one that its layer may not see.
+    /// Check that no crate depends on one that its layer may not use.
     Layers,
-    /// Measure the repository: what a large change should come to, and the rules of the house.
+    /// Measure the repository: the size of a large change, and the rules of the house.
     House {
         /// List what this measure or rule counts.
         name: Option<String>,
@@ -45,11 +45,11 @@ enum Chore {
     New(new::Options),
     /// Write manual pages.
     Man {
-        /// The folder to write them into; `target/man` if not said.
+        /// Output folder; default `target/man`.
         #[arg(long)]
         out: Option<PathBuf>,
     },
-    /// Build what is given to others into `target/dist`: the program with all that it has, and the wheel for Python.
+    /// Build the distribution into `target/dist`: the program with everything it needs, and the Python wheel.
     Dist(dist::Options),
     /// Write a large valid trace, repeated from a small real one, for benchmarks.
     BigTrace(big_trace::Options),

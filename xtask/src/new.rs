@@ -11,15 +11,15 @@ use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::Path;
 
-/// What to make.
+/// Arguments of `new`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// What it is
+    /// Kind of the new thing
     #[arg(value_enum)]
     what: What,
     /// Its name: small letters, digits, hyphens
     name: String,
-    /// What it is for, in a few words
+    /// Its purpose, in a few words
     #[arg(long)]
     title: String,
 }
@@ -30,7 +30,7 @@ pub(crate) enum What {
     Format,
     /// An analysis of traces of any format
     Tool,
-    /// Columns that mean the same whatever the format
+    /// Columns with the same meaning in every format
     Lens,
 }
 

@@ -107,12 +107,12 @@ fn checks_page() -> Result<String> {
     let mut page = format!("# Checks\n\n{GENERATED}\n");
     page.push_str(
         "The rules of `quipu check`; `quipu check --explain RULE` prints one entry.\n\
-        The part of a rule's name before the slash may be omitted.\n\
-        An *error* means that records are lost or wrong, a *warning* that something is unusual; a *note* is information.\n\
-        Quoted text is the message of the same rule in the checker of the format's own tools;\n\
-        `quipu as drmemtrace -tool invariant_checker` prints it.\n\
-        That checker's checks of its own reader (ordinals, next address, kernel state of its stream) say nothing about a\n\
-        trace and have no counterpart here; nor do its checks for annotated test programs.\n",
+        A rule's name may be given without the part before the slash.\n\
+        An *error* means that records are lost or wrong, a *warning* that something is unusual, a *note* is informational.\n\
+        Quoted texts are messages of the checker of the format's own tools, if it has the rule too;\n\
+        `quipu as drmemtrace -tool invariant_checker` prints them.\n\
+        That checker's checks of its own reader (ordinals, next address, kernel state of its stream) are not properties of\n\
+        a trace and have no counterpart here; nor have those for annotated test programs.\n",
     );
     for format in quipu::FORMATS {
         let mut group = "";
@@ -170,21 +170,21 @@ fn tools_page(sources: &SourceDocs) -> Result<String> {
     let mut page = format!("# Tools\n\n{GENERATED}\n");
     page.push_str("Analyses for `quipu analyze TOOL[,TOOL…] TRACE`.\n");
     page.push_str(
-        "Options are given as `-O OPTION=VALUE`, or as `-O TOOL.OPTION=VALUE` for one of several tools.\n",
+        "Set an option with `-O OPTION=VALUE`, or for one of several tools with `-O TOOL.OPTION=VALUE`.\n",
     );
-    page.push_str("Results do not depend on the number of threads.\n");
+    page.push_str("The numbers do not depend on the number of worker threads.\n");
     page.push_str(
-        "\nThe keys below describe both forms of a result: JSON (`--json`) and tables (`--csv`).\n\
-        The main table has the tool's name and a column for each key; keys of nested objects are columns such as\n\
+        "\nEvery result can be printed as JSON (`--json`) and as tables (`--csv`), both as described below.\n\
+        A table has the tool's name and a column for each key. Keys of nested objects are columns such as\n\
         `conditional.taken`, and so are named items of a list, such as `causes.compulsory`.\n\
-        A list of objects is a separate table with a row for each object, named by its path: `hot.lines`,\n\
+        A list of objects is a table of its own with a row for each, named by its path: `hot.lines`,\n\
         `syscalls.syscalls.errors`.\n\
-        Its rows begin with the identity of the row that they belong to: number, name or thread, otherwise the\n\
+        Its rows begin with the identity of the row that they belong to: its number or name, its thread, or else its\n\
         position, counted from 0.\n\
-        With `--per-core` or intervals, rows begin with `trace`, `interval`, `core`, `thread` and `workload`; rows for the\n\
+        With `--per-core` or intervals, rows begin with `trace`, `interval`, `core`, `thread` and `workload`; rows of the\n\
         whole trace come first.\n",
     );
-    page.push_str("\n| tool | reports |\n|---|---|\n");
+    page.push_str("\n| tool | result |\n|---|---|\n");
     let mut tools: Vec<&dyn Tool> = Vec::new();
     for format in quipu::FORMATS {
         for tool in quipu::tools_of(format.info().name) {
@@ -204,7 +204,7 @@ fn tools_page(sources: &SourceDocs) -> Result<String> {
 
 fn put_tool(page: &mut String, tool: &dyn Tool, sources: &SourceDocs) -> Result<()> {
     let whole = if tool.wants_whole_traces() {
-        " It takes whole traces only: no parts, no intervals, no results per core."
+        " It needs the whole trace as written: no ranges, no intervals, no results by core."
     } else {
         ""
     };
@@ -215,7 +215,7 @@ fn put_tool(page: &mut String, tool: &dyn Tool, sources: &SourceDocs) -> Result<
     write!(page, "\n## {}\n\n{}\n", tool.name, docs.text)?;
     let format = tool.needs.format.map_or_else(String::new, |format| format!(" of the format {format}"));
     let order = match tool.order {
-        Order::Pieces => "reads any pieces in any order",
+        Order::Pieces => "reads pieces in any order",
         Order::Shards => "reads each shard from its beginning to its end",
         Order::Time => "reads one stream, merged by time",
     };

@@ -18,10 +18,10 @@ const MAX_BYTES: usize = 4 << 10;
 /// Bytes taken from a long file, inflated: a multiple of the entry sizes 12 and 32.
 const HEAD_BYTES: usize = 1920;
 
-/// Where the seeds are to be written, and what they are made of.
+/// Options of `seeds`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// The folder that gets a folder for each target; `fuzz/corpus` if not said
+    /// Output folder, with one folder for each target; default `fuzz/corpus`
     #[arg(long)]
     out: Option<PathBuf>,
     /// Write nothing; print the names of all targets

@@ -80,7 +80,7 @@ pub(crate) const INDEX: OptionSpec = OptionSpec::new(
     "index",
     Kind::Choice(&["auto", "cache", "beside", "no"]),
     "auto",
-    "An index for large traces; for any, cached or beside; none.",
+    "Index of large traces; of any, in the cache or beside the trace; or none.",
 )
 .value("auto|cache|beside|no");
 

@@ -39,7 +39,7 @@ const WIDE: OptionSpec = OptionSpec::new(
     "wide",
     Kind::Choice(&["keep", "split"]),
     "keep",
-    "Accesses of 17 to 255 bytes as they are, or as several of 16, the largest that Cacheray writes.",
+    "Write accesses of 17 to 255 bytes as they are, or split into 16 bytes, the largest that Cacheray writes.",
 )
 .value("keep|split");
 

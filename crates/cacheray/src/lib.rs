@@ -55,7 +55,7 @@ pub(crate) const DIALECT: OptionSpec = OptionSpec::new(
     "dialect",
     Kind::Choice(&["auto", "le64", "be64", "ilp32"]),
     "auto",
-    "Byte order and width of addresses, which nothing in the file says.",
+    "Byte order and width of addresses, which the file does not record.",
 )
 .value("auto|le64|be64|ilp32");
 

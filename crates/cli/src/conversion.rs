@@ -17,17 +17,17 @@ use quipu_console::session::{self, Verdict};
 use serde_json::Map;
 use std::path::Path;
 
-/// Whether another format is wanted, and how.
+/// Options for writing another format.
 #[derive(Clone, Debug, Default, clap::Args)]
-#[command(next_help_heading = "Another format")]
+#[command(next_help_heading = "Conversion")]
 pub(crate) struct Conversion {
-    /// Write it in this format, with all that it has room for; `quipu formats` lists those that can be written
+    /// Write the records in this format, as far as it can hold them; `quipu formats` lists the formats that can be written
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: Option<String>,
-    /// End with 1 if anything was left out, changed or made up
+    /// Exit with 1 if anything was dropped, changed or invented
     #[arg(long, requires = "to")]
     lossless: bool,
-    /// An option of the format that is written, such as `dialect=be64`; may be repeated
+    /// An option of the output format, such as `dialect=be64`; may be repeated
     #[arg(id = "set", long = "set", value_name = "NAME=VALUE", value_parser = number::key_value)]
     given: Vec<(String, String)>,
 }

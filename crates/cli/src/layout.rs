@@ -24,10 +24,10 @@ impl Flagged for LayoutOptions {
 pub(crate) struct LayoutFlags {
     #[command(flatten)]
     flags: Flags<LayoutOptions>,
-    /// The same as `--arrays soa`
+    /// Same as `--arrays soa`
     #[arg(long, conflicts_with_all = ["aos", "arrays"])]
     soa: bool,
-    /// The same as `--arrays aos`
+    /// Same as `--arrays aos`
     #[arg(long, conflicts_with = "arrays")]
     aos: bool,
 }

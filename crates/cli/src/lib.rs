@@ -58,8 +58,8 @@ Exit codes:
   1  done, and something is wrong with the trace, or the run was interrupted
   2  could not do it, or only up to a place where a newer quipu is needed
 
-A signal that asks quipu to end (SIGINT, SIGTERM, SIGHUP) stops the work: an analysis gives what it has, with 1; where
-a file is written nothing appears under its name, with 2. A second one ends quipu at once.";
+SIGINT, SIGTERM and SIGHUP stop the work: an analysis prints its partial result and exits with 1;
+a verb that writes a file does not create it and exits with 2. A second signal ends quipu at once.";
 
 /// The definition of the command line, for man pages and completions.
 pub fn command() -> clap::Command {

@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 /// The option of verbs that can write a page.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct PageOptions {
-    /// Write a page for a browser, complete in one file, instead of text; `-` for standard output
+    /// Write a self-contained HTML page instead of text; `-` for standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Replace files that are there under the names of those to be written
+    /// Overwrite existing output files
     #[arg(long)]
     pub(crate) force: bool,
 }

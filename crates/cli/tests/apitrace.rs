@@ -817,7 +817,7 @@ fn raw_memory_goes_to_a_folder_that_is_made() {
 #[test]
 fn the_original_is_asked_for_help_without_harm() {
     for (args, part) in [
-        (&["help"][..], "dump    the calls of traces as text"),
+        (&["help"][..], "dump    print the calls of traces as text"),
         (&["help", "sed"], "-e s/SEARCH/REPLACE/"),
         (&["dump", "--help"], "--thread-ids[=BOOL]"),
         (&["trim", "-h"], "--frames=SET"),

@@ -52,7 +52,7 @@ pub(crate) const ROLES: OptionSpec = OptionSpec {
         "roles",
         Kind::Text,
         "none",
-        "what columns are for, where their names do not tell: ip=pc, where=address, bytes=size, rw=access-kind, who=thread, \
+        "roles of columns, if their names do not tell: ip=pc, where=address, bytes=size, rw=access-kind, who=thread, \
          proc=process, at=time, n=record",
     )
 };

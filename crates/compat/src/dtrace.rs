@@ -20,25 +20,25 @@ Usage: quipu as dtrace [-qF] [-x OPTION[=VALUE]]... [CAPTURE]
 
 Prints a capture as DTrace's consumer prints it: records on standard output, messages on standard error.
 
-  -q               values alone
-  -F               entries and returns indented
-  -x OPTION=VALUE  an option about printing, any number of times
+  -q               values only
+  -F               indent entries and returns
+  -x OPTION=VALUE  set a printing option; may be repeated
 
-Options about printing:
-  aggsortkey, aggsortrev        aggregations by key; all orders reversed
-  aggsortpos=N                  which of several aggregations printa() sorts by
-  aggsortkeypos=N               which member of keys comes first
-  agghist, aggpack, aggzoom     counts as bars; histograms on a line; bars as wide as they go
-  encoding=ascii|utf8           what bars are drawn with
-  stackindent=N                 blanks before frames; 14 if not said
-  rawbytes                      bytes are never shown as strings
-  temporal                      records of all CPUs by their times
+Printing options:
+  aggsortkey, aggsortrev        sort aggregations by key; reverse all orders
+  aggsortpos=N                  aggregation by which printa() sorts
+  aggsortkeypos=N               key member to sort by first
+  agghist, aggpack, aggzoom     counts as bars; histograms on one line; tallest bar scaled to the width
+  encoding=ascii|utf8           characters of bars
+  stackindent=N                 blanks before frames; default 14
+  rawbytes                      never print bytes as strings
+  temporal                      order the records of all CPUs by time
   quiet, flowindent             as -q and -F
-  droptags                      messages of drops begin with a tag
-  oformat=json                  one JSON object
+  droptags                      start messages about drops with a tag
+  oformat=json                  print one JSON object
 
-CAPTURE is a folder of buffers with meta.json, a raw.jsonl, a buffer with its descriptions, or a stream; `-`, or nothing
-where standard input is no terminal, is a file from there.
+CAPTURE is a folder of buffers with meta.json, a raw.jsonl, a buffer with its descriptions, or a stream. With `-`, or
+without CAPTURE unless standard input is a terminal, a file is read from standard input.
 ";
 
 /// Text is written in pieces of this size.

@@ -26,9 +26,9 @@ Runs a back end of Prism over a recorded trace.
   --backend=simplecount    counts of events, on standard error, or on standard output if that is a terminal
   --backend=stgen          traces for SynchroTrace: -o DIR (.), -c N (100), -l text|textv2|capnp|null (text)
   --backend=sigilclassic   communication between functions: sigilclassic.tsv, which Prism does not write
-  --backend=null           nothing
-  --executable=TRACE       events of Prism, or any trace
-  --sgl-time=on            print how long it took
+  --backend=null           no output
+  --executable=TRACE       trace: Prism events, or any other format
+  --sgl-time=on            print the elapsed time
 ";
 
 /// Parsed arguments.

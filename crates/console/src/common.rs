@@ -5,20 +5,20 @@ use crate::screen::ColorChoice;
 /// Options that every verb takes.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Common {
-    /// Say less: only errors
+    /// Print errors only
     #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Common options")]
     pub quiet: bool,
-    /// Say more: how much was read, and how fast
+    /// Also print how much was read, and how fast
     #[arg(short, long, global = true, help_heading = "Common options")]
     pub verbose: bool,
-    /// Threads to work with; all cores if not said
+    /// Number of worker threads; default: all cores
     #[arg(short = 'j', long, global = true, value_name = "N", value_parser = crate::number::threads,
           help_heading = "Common options")]
     pub threads: Option<std::num::NonZeroUsize>,
-    /// When to use colours; NO_COLOR in the environment means never, unless this says otherwise
+    /// When to use colours; overrides NO_COLOR in the environment, which means never
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Common options")]
     pub color: ColorChoice,
-    /// Let control characters in the trace's texts reach a terminal; they are escaped otherwise
+    /// Do not escape control characters in the trace's texts on a terminal
     #[arg(long, global = true, help_heading = "Common options")]
     pub raw_names: bool,
 }

@@ -19,10 +19,10 @@ pub struct Opening {
     /// count the records of all threads
     #[arg(id = "thread", long, value_name = "TID", value_delimiter = ',', help_heading = "Reading")]
     pub threads: Vec<ThreadId>,
-    /// An option of the trace's format; `quipu formats` lists them
+    /// Set an option of the trace's format; `quipu formats` lists them
     #[arg(id = "open", long, value_name = "KEY=VALUE", value_parser = number::key_value, help_heading = "Reading")]
     pub given: Vec<(String, String)>,
-    /// Read the trace as this format, whatever it looks like
+    /// Read the trace as this format instead of detecting it
     #[arg(long, value_name = "NAME", value_parser = formats(), help_heading = "Reading")]
     pub format: Option<String>,
     /// Stop at the first error instead of continuing after it
@@ -79,10 +79,10 @@ pub fn derived_table(trace: &dyn Trace) -> quipu::model::Result<usize> {
 /// How threads are arranged, for verbs that look at records and not at files.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Arranging {
-    /// Arrange threads by the cores that they ran on when they were traced, or schedule them onto cores anew
+    /// Order threads by the cores that they ran on when traced, or schedule them onto simulated cores
     #[arg(long, value_name = "ORDER", value_parser = ORDERS, help_heading = "Reading")]
     order: Option<String>,
-    /// With `--order scheduled`, how; an unknown NAME lists all
+    /// Set an option of `--order scheduled`; an unknown NAME lists all
     #[arg(long = "sched", value_name = "NAME=VALUE", value_parser = number::key_value, help_heading = "Reading")]
     sched: Vec<(String, String)>,
 }
@@ -150,7 +150,7 @@ impl Arranging {
 /// The order of records that are printed: a schedule of our own has none.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct RecordOrder {
-    /// Arrange threads by the cores that they ran on when they were traced
+    /// Order threads by the cores that they ran on when traced
     #[arg(long, value_name = "ORDER", value_parser = [THREADS, CORES], help_heading = "Reading")]
     order: Option<String>,
 }
@@ -213,7 +213,7 @@ impl Input {
     }
 }
 
-/// One trace as it stands in its files, and how to open it.
+/// One trace as stored in its files, and how to open it.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Stored {
     /// A file, a folder, or `-` for standard input

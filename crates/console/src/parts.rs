@@ -12,21 +12,22 @@ use std::num::NonZeroU64;
 /// Which parts of a trace have results of their own.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct PartOptions {
-    /// Also give results for intervals of this many instructions of each thread
+    /// Also print results for intervals of this many instructions of each thread
     #[arg(long, value_name = "N", value_parser = number::number, conflicts_with = "interval_us", help_heading = "Parts")]
     interval_instrs: Option<u64>,
-    /// Also give results for intervals of this many microseconds, all threads together
+    /// Also print results for intervals of this many microseconds, all threads together
     #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Parts")]
     interval_us: Option<u64>,
-    /// Give each core's results as well: of the file, or of the processor that the trace names
+    /// Also print each core's results: cores of the file, or processors that the trace names
     #[arg(long, help_heading = "Parts")]
     per_core: bool,
 }
 
-/// Results as comma-separated values, for verbs that print JSON as well.
+/// Option for comma-separated results, for verbs that also print JSON.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct CsvOption {
-    /// Print comma-separated values: every table that has rows, after a line with its name; or TABLE alone, such as `hot.lines`
+    /// Print comma-separated values: every table that has rows, after a line with its name; or only TABLE, such as
+    /// `hot.lines`
     #[arg(
         long,
         value_name = "TABLE",

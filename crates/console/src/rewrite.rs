@@ -21,32 +21,32 @@ use std::path::{Path, PathBuf};
 /// Where the result goes, and how it is packed.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Target {
-    /// What to write: a folder if the trace is a folder, else a file
+    /// Output: a folder if the trace is a folder, otherwise a file
     #[arg(id = "output", short = 'o', long = "output", value_name = "PATH", help_heading = "Writing")]
     pub path: PathBuf,
-    /// Replace a file, or a folder that holds nothing but a trace; of a symbolic link, what it leads to
+    /// Overwrite an existing file, or a folder that holds nothing but a trace; follows a symbolic link
     #[arg(long, help_heading = "Writing")]
     pub force: bool,
-    /// How to pack: zip, gzip, lz4, snappy, zstd or plain; traces of calls: zstd, zstd-noseek, snappy, gzip, brotli or plain.
-    /// If not said, as the name of a single file ends, else as the source is packed; traces of calls as zstd
+    /// Compression: zip, gzip, lz4, snappy, zstd or plain; traces of calls: zstd, zstd-noseek, snappy, gzip, brotli or plain.
+    /// Default: by the extension of a single file, otherwise that of the source; for traces of calls, zstd
     #[arg(long, value_name = "CONTAINER", help_heading = "Writing")]
     pub container: Option<String>,
-    /// How hard to pack: 1 (fast) to 9 (small) for zip and gzip, to 19 for zstd; traces of calls: to 22 for zstd, 0 to 11 for
-    /// brotli
+    /// Compression level: 1 (fast) to 9 (small) for zip and gzip, to 19 for zstd; traces of calls: to 22 for zstd, 0 to 11
+    /// for brotli
     #[arg(long, value_name = "LEVEL", value_parser = crate::number::level, help_heading = "Writing")]
     pub level: Option<u32>,
-    /// Print what was done as JSON
+    /// Print a summary as JSON
     #[arg(long, help_heading = "Writing")]
     pub json: bool,
-    /// Whether what is made of a damaged trace is kept, where a verb lets it be chosen.
+    /// Option to keep output made from a damaged trace, for verbs that have it.
     #[arg(skip)]
     pub damaged: Damaged,
 }
 
-/// What becomes of what is made of a damaged trace.
+/// Handling of output made from a damaged trace.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct Keeping {
-    /// Write what can be read of a damaged trace, and say from which record on it is doubtful
+    /// Write the readable part of a damaged trace, and report from which record on it is doubtful
     #[arg(long, help_heading = "Writing")]
     keep_damaged: bool,
 }
@@ -57,7 +57,7 @@ impl From<Keeping> for Damaged {
     }
 }
 
-/// Where the result goes, also of a damaged trace.
+/// Where the result goes, including that of a damaged trace.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Output {
     #[command(flatten)]
@@ -75,7 +75,7 @@ impl Output {
 
 /// End of the help text of every verb that writes.
 pub const EXIT_CODES: &str = "
-Nothing appears under the name given before all of it is written.
+The output appears under its name only when it is complete.
 
 Exit codes:
   0  done

@@ -5,31 +5,33 @@ use quipu::model::options::Kind;
 use quipu::model::{Error, Given, OptionSpec, Options, Result};
 use std::str::FromStr;
 
-const CORES: OptionSpec = count("cores", "how many cores there are");
-const QUANTUM: OptionSpec = count("quantum", "instructions that a thread runs while others wait");
-const QUANTUM_US: OptionSpec = count("quantum-us", "the same in microseconds of simulated time");
+const CORES: OptionSpec = count("cores", "number of cores");
+const QUANTUM: OptionSpec = count("quantum", "instructions in a time slice");
+const QUANTUM_US: OptionSpec = count("quantum-us", "time slice in microseconds of simulated time");
 const TIME: OptionSpec = OptionSpec::new(
     "time",
     Kind::Choice(&["shared", "own"]),
     "",
-    "whose instructions a core's time counts, `shared` or `own`",
+    "core time counts instructions of all cores (`shared`) or its own (`own`)",
 );
-const UNITS_PER_US: OptionSpec = text("units-per-us", "instructions and rests in a simulated microsecond");
-const BY_CLOCK: OptionSpec = flag("by-clock", "whether the thread with the earliest clock goes first");
-const BLOCKING_US: OptionSpec = count("blocking-us", "from which latency on a call that may block does");
-const CALL_US: OptionSpec = count("call-us", "from which latency on any other call does");
-const BLOCK_SCALE: OptionSpec = text("block-scale", "what share of its latency a call blocks");
-const MAX_BLOCK_US: OptionSpec = count("max-block-us", "the longest that a call blocks");
+const UNITS_PER_US: OptionSpec =
+    text("units-per-us", "instructions and idle records per simulated microsecond");
+const BY_CLOCK: OptionSpec = flag("by-clock", "run the thread with the earliest timestamp first");
+const BLOCKING_US: OptionSpec =
+    count("blocking-us", "minimum latency at which a possibly blocking call blocks");
+const CALL_US: OptionSpec = count("call-us", "minimum latency at which any other call blocks");
+const BLOCK_SCALE: OptionSpec = text("block-scale", "share of its latency that a call blocks");
+const MAX_BLOCK_US: OptionSpec = count("max-block-us", "maximum time that a call blocks");
 const WAITS_FOREVER: OptionSpec =
-    flag("waits-forever", "whether threads at rest without a timeout wait for ever");
-const MIGRATION_US: OptionSpec = count("migration-us", "how long a thread stays with its core at least");
-const REBALANCE_US: OptionSpec = count("rebalance-us", "how often waiting threads are spread evenly");
-const STEAL_IDLES: OptionSpec = count("steal-idles", "after how many rests a core looks for work at others");
-const AT_RANDOM: OptionSpec = flag("at-random", "whether any waiting thread may be next");
-const DIRECT: OptionSpec = flag("direct", "whether requests for a certain thread are followed");
-const END_SHARE: OptionSpec = text("end-share", "at which share of threads left the run ends");
-const LAYOUT_SEED: OptionSpec = text("layout-seed", "the seed of the first layout; in turns if negative");
-const BUSY_CORES: OptionSpec = count("busy-cores", "how many cores may be busy at once");
+    flag("waits-forever", "let threads that wait without a timeout wait for ever");
+const MIGRATION_US: OptionSpec = count("migration-us", "minimum time that a thread stays on its core");
+const REBALANCE_US: OptionSpec = count("rebalance-us", "interval at which waiting threads are rebalanced");
+const STEAL_IDLES: OptionSpec = count("steal-idles", "idle records before a core steals work");
+const AT_RANDOM: OptionSpec = flag("at-random", "pick any waiting thread at random");
+const DIRECT: OptionSpec = flag("direct", "follow requests to switch to a certain thread");
+const END_SHARE: OptionSpec = text("end-share", "share of remaining threads at which the run ends");
+const LAYOUT_SEED: OptionSpec = text("layout-seed", "seed of the first layout; round-robin if negative");
+const BUSY_CORES: OptionSpec = count("busy-cores", "maximum number of busy cores");
 const PRIORITY: OptionSpec = text("priority", "a thread and its priority, as `TID:N`").repeated();
 
 /// All settings. [`DispatchOptions::default`] has their defaults.

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 /// When to use colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum ColorChoice {
-    /// On a terminal that can show them.
+    /// If the terminal supports them.
     Auto,
     /// Always.
     Always,

@@ -95,14 +95,14 @@ pub(crate) const CPU_SCHEDULE: OptionSpec = OptionSpec::new(
     "cpu-schedule",
     Kind::Path,
     "the trace's processor markers",
-    "Which thread ran on which processor, for `--order cores`; by default, `cpu_schedule.bin.zip` beside the trace is used only for threads without processor markers.",
+    "Schedule file: which thread ran on which processor, for `--order cores`; `cpu_schedule.bin.zip` next to the trace is used only for threads without processor markers.",
 );
 /// Option: further traces to read together with this one.
 pub(crate) const ALSO: OptionSpec = OptionSpec::new(
     "also",
     Kind::Text,
     "nothing",
-    "Further traces, read with this one: each is a workload, whose number is shown with its threads: `W1.T5747`, `--thread 1:5747`, and `workload` in JSON.",
+    "Additional traces, read with this one: each is a workload, whose number is printed with its threads: `W1.T5747`, `--thread 1:5747`, and in JSON `workload`.",
 )
 .value("PATH:…");
 

@@ -121,16 +121,14 @@ pub(crate) const CONSUMER: OptionSpec = OptionSpec::new(
     "consumer",
     Kind::Text,
     "as captured",
-    "Options of the consumer as its `-x` takes them, with commas: quiet, temporal, aggsortkey=1.",
+    "Options of the consumer's `-x`, comma-separated: quiet, temporal, aggsortkey=1.",
 )
 .value("LIST")
 .repeated();
 
 /// The option to reproduce wrong values of the consumer.
-pub(crate) const QUIRKS: OptionSpec = OptionSpec::flag(
-    "quirks",
-    "Print what the tracing program itself would have printed, its wrong values included.",
-);
+pub(crate) const QUIRKS: OptionSpec =
+    OptionSpec::flag("quirks", "Print what the tracing program would have printed, including wrong values.");
 
 /// The description of the format.
 pub static INFO: FormatInfo = FormatInfo {

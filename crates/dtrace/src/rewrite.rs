@@ -29,20 +29,20 @@ const ENCODING: OptionSpec = OptionSpec::new(
     "encoding",
     Kind::Choice(&["plain", "dense"]),
     "plain",
-    "How to store records of DTrace in a stream: unchanged, or as differences and runs.",
+    "Encoding of DTrace records in a stream: as they are, or as differences and runs, which the stream announces.",
 );
 
 /// The option for the CPU whose bare buffer is written.
 const CPU: OptionSpec =
-    OptionSpec::new("cpu", Kind::Count, "", "Which CPU's records NAME.midbuf gets, where there are several.");
+    OptionSpec::new("cpu", Kind::Count, "", "The CPU whose records go to NAME.midbuf, if there are several.");
 
 /// The option for the name of the recorded machine.
 const HOST: OptionSpec = OptionSpec::new(
     "host",
     Kind::Text,
     "as captured",
-    "Name of the machine that was recorded, for streams and bare buffers: captures of two machines that are the same \
-     otherwise are two, and not one that stands twice.",
+    "Name of the recorded machine, for streams and bare buffers; it distinguishes captures of two machines that are \
+     otherwise the same.",
 )
 .value("NAME");
 

@@ -35,10 +35,10 @@ pub const MAX_PER_RULE: OptionSpec = OptionSpec::new(
 );
 /// The option that selects rules.
 pub const RULES: OptionSpec =
-    OptionSpec::new("rule", Kind::Text, "", "look at these rules only").value("RULE").listed();
+    OptionSpec::new("rule", Kind::Text, "", "apply only these rules").value("RULE").listed();
 /// The option that excludes rules.
 pub const SKIP_RULES: OptionSpec =
-    OptionSpec::new("skip-rule", Kind::Text, "", "leave out these rules").value("RULE").listed();
+    OptionSpec::new("skip-rule", Kind::Text, "", "skip these rules").value("RULE").listed();
 /// The option that skips checks that require decoding; each format describes which those are.
 pub const NO_DECODE: OptionSpec = OptionSpec::flag("no-decode", "");
 

@@ -8,7 +8,7 @@ pub(crate) const OPTION: OptionSpec = OptionSpec::new(
     "bins",
     Kind::Text,
     "2",
-    "width of each histogram bin relative to the one before; 1 gives each number its own bin",
+    "ratio of the widths of consecutive histogram bins; 1 gives each number a bin of its own",
 )
 .value("FACTOR");
 

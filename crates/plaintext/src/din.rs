@@ -75,7 +75,7 @@ const DIALECT: OptionSpec = OptionSpec::new(
     "dialect",
     Kind::Choice(&["auto", "din", "xdin"]),
     "auto",
-    "Labels and addresses, or the letters, addresses and sizes of version IV.",
+    "Labels and addresses, or letters, addresses and sizes of version IV.",
 )
 .value("auto|din|xdin");
 /// The option for the size of a word.
@@ -83,7 +83,7 @@ const WORD: OptionSpec = OptionSpec::new(
     "word",
     Kind::PowerOfTwo,
     "4",
-    "A line without a size is an access to the aligned word of this many bytes, as in Dinero.",
+    "Size of an access on a line without a size; the access is aligned to it, as in Dinero.",
 );
 
 /// The kind of fetches.

@@ -25,40 +25,36 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-const PART: &str = "Which part";
+const PART: &str = "Range";
 const NOT_RECORDS: &[&str] = &["skip-instrs", "take-instrs"];
 
 const SKIP: OptionSpec =
-    OptionSpec::new("skip", OptionKind::Count, "0", "leave out this many records at the start")
+    OptionSpec::new("skip", OptionKind::Count, "0", "skip this many records at the start")
         .group(PART)
         .excludes(NOT_RECORDS);
 const TAKE: OptionSpec = OptionSpec::new("take", OptionKind::Count, "", "keep this many records")
     .group(PART)
     .excludes(NOT_RECORDS);
 const SKIP_INSTRS: OptionSpec =
-    OptionSpec::new("skip-instrs", OptionKind::Count, "0", "leave out this many instructions at the start")
+    OptionSpec::new("skip-instrs", OptionKind::Count, "0", "skip this many instructions at the start")
         .group(PART);
 const TAKE_INSTRS: OptionSpec =
     OptionSpec::new("take-instrs", OptionKind::Count, "", "keep this many instructions").group(PART);
 
-const LEFT_OUT: &str = "What is left out";
+const LEFT_OUT: &str = "Removal";
 const DROP: OptionSpec = OptionSpec::new(
     "drop",
     OptionKind::Text,
     "",
-    "leave out records of these kinds, such as read, prefetch, data, flush",
+    "remove records of these kinds, such as read, prefetch, data, flush",
 )
 .value("KIND")
 .listed()
 .group(LEFT_OUT);
-const ADDR: OptionSpec = OptionSpec::new(
-    "addr",
-    OptionKind::Range,
-    "",
-    "keep only those accesses that touch one of these addresses",
-)
-.listed()
-.group(LEFT_OUT);
+const ADDR: OptionSpec =
+    OptionSpec::new("addr", OptionKind::Range, "", "keep only accesses that touch one of these addresses")
+        .listed()
+        .group(LEFT_OUT);
 
 /// Number of files of threads written at a time; more threads need further passes over the events.
 const FILES_AT_ONCE: usize = 64;

@@ -20,7 +20,7 @@ const EVENTS: OptionSpec = OptionSpec::new(
     "events",
     Kind::Choice(&["variable", "fixed"]),
     "variable",
-    "Encoding of events: 1 to 258 bytes each, or 18 bytes.",
+    "Encoding of events: 1 to 258 bytes each, or 18.",
 )
 .value("variable|fixed");
 

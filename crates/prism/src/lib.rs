@@ -88,7 +88,7 @@ pub(crate) const ENCODING: OptionSpec = OptionSpec::new(
     "encoding",
     Kind::Choice(&["auto", "fixed", "variable"]),
     "auto",
-    "Encoding of events, which plain bytes do not state: dumps of buffers, or events of 1 to 258 bytes.",
+    "Encoding of events, which plain bytes do not record: dumps of buffers, or events of 1 to 258 bytes.",
 )
 .value("auto|fixed|variable");
 
@@ -97,8 +97,8 @@ pub(crate) const DETAIL: OptionSpec = OptionSpec::new(
     "detail",
     Kind::Text,
     "auto",
-    "Which fields events have at first: all, communication, fixed, none, sigrind, valgrind, or fields of accesses, \
-     computations and control flow in hexadecimal, such as e0:90:80.",
+    "Initial fields of events: all, communication, fixed, none, sigrind, valgrind, or fields of accesses, computations \
+     and control flow in hexadecimal, such as e0:90:80.",
 )
 .value("LEVEL");
 
@@ -110,8 +110,7 @@ pub(crate) const DIALECT: OptionSpec = OptionSpec::new(
     "sizes",
     Kind::Choice(&["strict", SIGRIND]),
     "strict",
-    "How sizes of accesses read in the variable encoding: as it is described, or as Prism's front end for Valgrind \
-     writes them.",
+    "Sizes of accesses in the variable encoding: as specified, or as Prism's front end for Valgrind writes them.",
 )
 .value("strict|sigrind");
 

@@ -38,14 +38,14 @@ const EVENTS: OptionSpec = OptionSpec::new(
     "events",
     Kind::Choice(&["fixed", "variable"]),
     "that of the source",
-    "Encoding of events; refused if an event does not fit into it.",
+    "Encoding of events; refused if an event does not fit.",
 )
 .value("fixed|variable");
 
 /// The option to write events without a stream around them.
 pub(crate) const PLAIN: OptionSpec = OptionSpec::flag(
     "plain",
-    "Write events alone, as a front end delivers them; the file then does not identify its format.",
+    "Write events alone, as a front end delivers them; the file then does not identify itself.",
 );
 
 impl Transform for Rewrite {

@@ -29,7 +29,7 @@ const BACKEND: OptionSpec = OptionSpec::new(
     "backend",
     Kind::Text,
     "",
-    "Back end for the events: simplecount; stgen with c=N (aggregation), l=text, textv2, capnp or null, pages=N (of shadow memory); sigilclassic with pages=N; null.",
+    "Back end: simplecount; stgen with c=N (aggregation), l=text, textv2, capnp or null, pages=N (of shadow memory); sigilclassic with pages=N; null.",
 )
 .value("NAME[,OPTION=VALUE]...")
 .repeated();
@@ -39,7 +39,7 @@ const TOOL: OptionSpec = OptionSpec::new(
     "tool",
     Kind::Text,
     "",
-    "A library that processes the events, and its options; `quipu new-tool` creates one (docs/hooks.md).",
+    "Library that takes the events, and its options; `quipu new-tool` makes one (docs/hooks.md).",
 )
 .value("LIBRARY[,OPTIONS]")
 .repeated();

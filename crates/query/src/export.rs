@@ -37,8 +37,8 @@ const TABLE: OptionSpec = OptionSpec {
         "table",
         Kind::Text,
         "all",
-        "the tables and lenses that are written, as memrefs, lens.accesses or call.FUNCTION; into a file of Arrow one, the \
-         first that is derived if none is named",
+        "tables and lenses to write, such as memrefs, lens.accesses or call.FUNCTION; an Arrow file gets one, by default \
+         the first derived one",
     )
 };
 /// For which readers.
@@ -49,7 +49,7 @@ const INTEROP: OptionSpec = OptionSpec {
         "interop",
         Kind::Choice(&["any", "spark"]),
         "any",
-        "for which readers: spark has no unsigned numbers, so that those of up to 32 bits get the next wider type, and those of \
+        "target readers: spark has no unsigned numbers, so numbers of up to 32 bits get the next wider type, and those of \
          64 bits keep their bits",
     )
 };

@@ -58,7 +58,7 @@ pub struct Check<C> {
     codec: PhantomData<fn() -> C>,
 }
 
-static OPTIONS: [OptionSpec; 4] = check::options("check only how records are stored, not their contents");
+static OPTIONS: [OptionSpec; 4] = check::options("check only how records are stored, not what they mean");
 
 /// The description of the tool for a format whose rules need these columns.
 pub const fn info(format: &'static str, required: Columns) -> ToolInfo {

@@ -61,15 +61,10 @@ use rustc_hash::FxBuildHasher;
 #[derive(Debug)]
 pub struct MissTool;
 
-const COUNT: OptionSpec = option(
-    "count",
-    Kind::Count,
-    "50000",
-    "number of misses that always suffices for a load to be listed",
-    "",
-);
+const COUNT: OptionSpec =
+    option("count", Kind::Count, "50000", "report loads with at least this many misses", "");
 const SHARE: OptionSpec =
-    option("share", Kind::Share, "0.005", "share of all misses that suffices, 0.0 to 1.0", "");
+    option("share", Kind::Share, "0.005", "or with at least this share of all misses, 0.0 to 1.0", "");
 const CONFIDENCE: OptionSpec = option(
     "confidence",
     Kind::Share,

@@ -8,7 +8,7 @@ use quipu_model::{Error, OptionSpec, Options, Result, ShardKind, Trace};
 
 const CACHES: &str = "Caches";
 const MACHINE: &str = "Machine";
-const PART: &str = "Which part";
+const PART: &str = "Range";
 const TYPING: &str = "Types";
 /// Options that cannot be combined with `warmup-fraction`.
 const REFS: &[&str] = &["warmup-refs"];
@@ -28,52 +28,52 @@ pub(crate) const CORES: OptionSpec = option("cores", Kind::Count, "4", "cores of
 pub(crate) const LINE_SIZE: OptionSpec =
     option("line-size", Kind::Bytes, "64", "bytes in a line, a power of two", CACHES);
 pub(crate) const L1I_SIZE: OptionSpec =
-    option("l1i-size", Kind::Bytes, "32K", "size of each first instruction cache, with K, M or G", CACHES);
-pub(crate) const L1I_ASSOC: OptionSpec = option("l1i-assoc", Kind::Count, "8", "its ways", CACHES);
+    option("l1i-size", Kind::Bytes, "32K", "size of each L1 instruction cache, with K, M or G", CACHES);
+pub(crate) const L1I_ASSOC: OptionSpec = option("l1i-assoc", Kind::Count, "8", "its associativity", CACHES);
 pub(crate) const L1D_SIZE: OptionSpec =
-    option("l1d-size", Kind::Bytes, "32K", "size of each first data cache", CACHES);
-pub(crate) const L1D_ASSOC: OptionSpec = option("l1d-assoc", Kind::Count, "8", "its ways", CACHES);
+    option("l1d-size", Kind::Bytes, "32K", "size of each L1 data cache", CACHES);
+pub(crate) const L1D_ASSOC: OptionSpec = option("l1d-assoc", Kind::Count, "8", "its associativity", CACHES);
 pub(crate) const LL_SIZE: OptionSpec =
-    option("ll-size", Kind::Bytes, "8M", "size of the shared last cache", CACHES);
-pub(crate) const LL_ASSOC: OptionSpec = option("ll-assoc", Kind::Count, "16", "its ways", CACHES);
+    option("ll-size", Kind::Bytes, "8M", "size of the shared last-level cache", CACHES);
+pub(crate) const LL_ASSOC: OptionSpec = option("ll-assoc", Kind::Count, "16", "its associativity", CACHES);
 pub(crate) const POLICY: OptionSpec = option(
     "policy",
     Kind::Choice(&["LRU", "LFU", "FIFO", "BIT_PLRU", "TREE_PLRU", "RRIP", "RANDOM", "OPT"]),
     "LRU",
-    "LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM or OPT",
+    "replacement policy: LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM or OPT",
     CACHES,
 );
 pub(crate) const PREFETCHER: OptionSpec = option(
     "prefetcher",
     Kind::Choice(&["none", "nextline", "stride", "stream"]),
     "nextline",
-    "prefetcher of first data caches: none, nextline, stride or stream",
+    "prefetcher of L1 data caches: none, nextline, stride or stream",
     CACHES,
 );
 pub(crate) const COHERENCE: OptionSpec =
-    OptionSpec::flag("coherence", "a write invalidates the line in other cores' caches").group(CACHES);
+    OptionSpec::flag("coherence", "invalidate written lines in other cores' caches").group(CACHES);
 /// File for the misses of the last cache; only for commands that write it.
 pub const MISS_FILE: OptionSpec = option(
     "miss-file",
     Kind::Path,
     "none",
-    "write each miss of the last cache into this file, packed with gzip: process, PC, address",
+    "write each miss of the last-level cache to this gzip file: process, PC, address",
     CACHES,
 );
 pub(crate) const SKIP_REFS: OptionSpec =
-    option("skip-refs", Kind::Count, "0", "leave out this many records first; markers never count", PART);
+    option("skip-refs", Kind::Count, "0", "skip this many records first; markers do not count", PART);
 pub(crate) const WARMUP_REFS: OptionSpec = option(
     "warmup-refs",
     Kind::Count,
     "0",
-    "warm up with this many records, then begin the statistics",
+    "warm up with this many records, then start the statistics",
     PART,
 );
 pub(crate) const WARMUP_FRACTION: OptionSpec = option(
     "warmup-fraction",
     Kind::Share,
     "0",
-    "warm up until this share of the last caches is filled, 0.0 to 1.0",
+    "warm up until this share of the last-level caches is filled, 0.0 to 1.0",
     PART,
 )
 .excludes(REFS);
@@ -83,23 +83,23 @@ pub(crate) const RESET_AT: OptionSpec = option(
     "reset-at",
     Kind::Text,
     "none",
-    "reset the statistics, but keep lines: after this many instructions, or at each mark of a name; several separated by commas",
+    "reset the statistics but keep the lines: after this many instructions, or at each mark of a name; comma-separated",
     PART,
 )
 .value("POINTS");
 pub(crate) const CPU_SCHEDULING: OptionSpec =
-    OptionSpec::flag("cpu-scheduling", "threads run on the processors that the trace names").group(MACHINE);
+    OptionSpec::flag("cpu-scheduling", "run threads on the processors that the trace names").group(MACHINE);
 pub(crate) const CAUSES: OptionSpec =
     OptionSpec::flag("causes", "classify misses as compulsory, capacity or conflict");
 pub(crate) const TOP: OptionSpec =
-    option("top", Kind::Count, "10", "number of instructions with the most misses to list", "");
+    option("top", Kind::Count, "10", "how many instructions with most misses to list", "");
 
 /// The program whose debug information describes types and variables.
 pub const BINARY: OptionSpec = option(
     "binary",
     Kind::Path,
     "none",
-    "the program, whose debug information says types and variables",
+    "program whose debug information describes types and variables",
     TYPING,
 );
 /// A file of types.
@@ -107,21 +107,26 @@ pub const TYPES: OptionSpec = option(
     "types",
     Kind::Path,
     "none",
-    "a file of types, as Cacheray's extractor writes it; where both are given, for what the program does not know",
+    "file of types from Cacheray's extractor; used for types that the program lacks",
     TYPING,
 );
 pub(crate) const CONFIG: OptionSpec = option(
     "config",
     Kind::Path,
     "none",
-    "a configuration file of drmemtrace's simulator, which describes all caches",
+    "configuration file of drmemtrace's simulator; it defines all caches",
     "",
 );
 /// Load address of the program.
-pub const BASE: OptionSpec =
-    option("base", Kind::Count, "0", "where the program was loaded, if not where its file says", TYPING)
-        .value("ADDR")
-        .needs("binary");
+pub const BASE: OptionSpec = option(
+    "base",
+    Kind::Count,
+    "0",
+    "load address of the program, if it differs from that in its file",
+    TYPING,
+)
+.value("ADDR")
+.needs("binary");
 
 /// How threads are assigned to cores.
 pub(crate) fn placing(is_by_processor: bool) -> Placing {

@@ -30,15 +30,14 @@ pub struct Tlbs;
 
 const TLBS: &str = "TLBs";
 const PAGE_SIZE: OptionSpec =
-    option("page-size", Kind::Bytes, "4K", "bytes in a page, a power of two, such as 4K, 2M or 1G", TLBS);
+    option("page-size", Kind::Bytes, "4K", "page size, a power of two, such as 4K, 2M or 1G", TLBS);
 const L1I_ENTRIES: OptionSpec =
-    option("l1i-entries", Kind::Count, "32", "entries of each first TLB for instructions", TLBS);
-const L1I_WAYS: OptionSpec = option("l1i-assoc", Kind::Count, "32", "its ways", TLBS);
-const L1D_ENTRIES: OptionSpec =
-    option("l1d-entries", Kind::Count, "32", "entries of each first TLB for data", TLBS);
-const L1D_WAYS: OptionSpec = option("l1d-assoc", Kind::Count, "32", "its ways", TLBS);
-const L2_ENTRIES: OptionSpec = option("l2-entries", Kind::Count, "1024", "entries of each second TLB", TLBS);
-const L2_WAYS: OptionSpec = option("l2-assoc", Kind::Count, "4", "its ways", TLBS);
+    option("l1i-entries", Kind::Count, "32", "entries of each L1 instruction TLB", TLBS);
+const L1I_WAYS: OptionSpec = option("l1i-assoc", Kind::Count, "32", "its associativity", TLBS);
+const L1D_ENTRIES: OptionSpec = option("l1d-entries", Kind::Count, "32", "entries of each L1 data TLB", TLBS);
+const L1D_WAYS: OptionSpec = option("l1d-assoc", Kind::Count, "32", "its associativity", TLBS);
+const L2_ENTRIES: OptionSpec = option("l2-entries", Kind::Count, "1024", "entries of each L2 TLB", TLBS);
+const L2_WAYS: OptionSpec = option("l2-assoc", Kind::Count, "4", "its associativity", TLBS);
 const TLB_POLICY: OptionSpec = POLICY.default("LFU").group(TLBS);
 
 /// Static description of the tool.

@@ -30,30 +30,21 @@ use std::path::Path;
 
 /// Options that do not count in records.
 const NOT_RECORDS: &[&str] = &["since", "until"];
-const PART: &str = "Which part";
-const SKIP: OptionSpec =
-    OptionSpec::new("skip", Kind::Count, "0", "leave out this many records at the start")
-        .group(PART)
-        .excludes(NOT_RECORDS);
+const PART: &str = "Range";
+const SKIP: OptionSpec = OptionSpec::new("skip", Kind::Count, "0", "skip this many records at the start")
+    .group(PART)
+    .excludes(NOT_RECORDS);
 const TAKE: OptionSpec =
     OptionSpec::new("take", Kind::Count, "", "keep this many records").group(PART).excludes(NOT_RECORDS);
 const SINCE: OptionSpec =
-    OptionSpec::new("since", Kind::Count, "", "begin at this reading of the trace's clock")
-        .value("CLOCK")
-        .group(PART);
+    OptionSpec::new("since", Kind::Count, "", "start at this timestamp").value("CLOCK").group(PART);
 const UNTIL: OptionSpec =
-    OptionSpec::new("until", Kind::Count, "", "end before this reading of the trace's clock")
-        .value("CLOCK")
-        .group(PART);
-const DROP: OptionSpec = OptionSpec::new(
-    "drop",
-    Kind::Text,
-    "",
-    "leave out records of these kinds, by the names of their schemas",
-)
-.value("KIND")
-.listed()
-.group("What is left out");
+    OptionSpec::new("until", Kind::Count, "", "end before this timestamp").value("CLOCK").group(PART);
+const DROP: OptionSpec =
+    OptionSpec::new("drop", Kind::Text, "", "remove records of these kinds, by schema name")
+        .value("KIND")
+        .listed()
+        .group("Removal");
 
 /// `trim`: keeps the records of a range.
 #[derive(Debug)]

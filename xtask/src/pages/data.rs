@@ -22,12 +22,12 @@ struct Seen {
 const INTRO: &str = "\
 # Tables and lenses
 
-A trace has *native tables*, with the data that its format stores, and *lenses*, which have the same meaning for all formats.
+A trace has *native tables*, which hold the data that its format stores, and *lenses*, which have the same meaning in every format.
 `quipu sql` queries both, and `quipu convert -o NAME.parquet` and `NAME.arrow` write both;
 `quipu view --table` prints native tables.
-In SQL, a lens is called by its name, `accesses`, or by `lens.accesses` if a native table has the same name.
+In SQL, a lens goes by its name, `accesses`, or by `lens.accesses` if a native table has the same name.
 
-A role states the purpose of a column, independent of its name: with roles, conditions on records, times or threads limit the part of a trace that is read.
+Roles give the purpose of a column, whatever its name: for conditions on a record, a time or a thread, they decide which part of a trace is read.
 A missing value is null.
 
 ";
@@ -63,13 +63,13 @@ pub(super) fn page(root: &Path) -> Result<String> {
             columns(schema.fields.iter(), &mut text)?;
         }
     }
-    text.push_str("\nIn addition, a trace may define tables: traces of calls have `call.FUNCTION` with the arguments of one function, and a stream has a table for each schema that its producer describes.\n");
+    text.push_str("\nA trace may also define tables: in traces of calls, `call.FUNCTION` has the arguments of one function, and a stream has a table for each schema that its producer describes.\n");
     Ok(text)
 }
 
 /// Writes the section on rows that analyses return.
 fn rows_of_analyses(text: &mut String) -> Result<()> {
-    text.push_str("\n## Rows of analyses\n\nAnalyses that depend on the order of records are table functions: `SELECT * FROM reuse_distance(t, 'line')`.\nTheir first columns are those of lenses. Rows are streamed while the trace is read; memory grows with the lines, caches or regions that are kept, not with the rows.\n");
+    text.push_str("\n## Rows of analyses\n\nAnalyses that depend on the position and order of records are functions that return a table: `SELECT * FROM reuse_distance(t, 'line')`.\nIts first columns are those of lenses. Rows are streamed while the trace is read; memory grows with the lines, caches or regions that are tracked, not with the rows.\n");
     let format = quipu::FORMATS.first().map_or("", |format| format.info().name);
     for rows in quipu::tools_of(format).filter_map(|tool| tool.rows()) {
         let (info, schema) = (rows.info(), rows.rows());
@@ -88,7 +88,7 @@ fn rows_of_analyses(text: &mut String) -> Result<()> {
                 let name = first.name.replace('-', "_");
                 writeln!(
                     text,
-                    "; `{name}` ({}; {} by default) may be given without its name.",
+                    "; `{name}` ({}; default {}) may be given without its name.",
                     first.doc, first.default
                 )?;
             }

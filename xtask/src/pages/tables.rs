@@ -59,7 +59,7 @@ fn described(root: &Path) -> Result<Vec<(&'static str, String, Vec<&'static str>
 }
 
 fn formats(root: &Path) -> Result<String> {
-    let mut table = String::from("| format | what it holds | how much of it |\n|---|---|---|\n");
+    let mut table = String::from("| format | contents | supported |\n|---|---|---|\n");
     for (path, text, names) in described(root)? {
         let part = |word| said(&text, word).with_context(|| format!("{path} has no `<!-- {word}: … -->`"));
         writeln!(
@@ -107,7 +107,7 @@ fn crates(root: &Path) -> Result<String> {
         rows.push((rank, name, does.to_owned(), part("leaves").unwrap_or_default().to_owned()));
     }
     rows.sort();
-    let mut table = String::from("| crate | what it does | what it leaves to others |\n|---|---|---|\n");
+    let mut table = String::from("| crate | purpose | left to others |\n|---|---|---|\n");
     for (_, name, does, leaves) in rows {
         let leaves = if leaves.is_empty() { String::new() } else { format!("{leaves} ") };
         writeln!(table, "| `{name}` | {does} | {leaves}|")?;

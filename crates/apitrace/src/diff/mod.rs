@@ -40,7 +40,7 @@ use std::io::Write;
 #[derive(Debug)]
 pub struct Diff;
 
-const WHAT: &str = "What to compare";
+const WHAT: &str = "Comparison";
 const CALLS: OptionSpec =
     OptionSpec::new("calls", Kind::Set, "*", "Only these calls of both traces.").repeated().group(WHAT);
 const OLD_CALLS: OptionSpec =
@@ -48,7 +48,7 @@ const OLD_CALLS: OptionSpec =
 const NEW_CALLS: OptionSpec =
     OptionSpec::new("new-calls", Kind::Set, "", "Only these calls of the new trace.").repeated().group(WHAT);
 const IGNORE: OptionSpec =
-    OptionSpec::new("ignore", Kind::Text, "", "Ignore functions whose names match this.")
+    OptionSpec::new("ignore", Kind::Text, "", "Ignore functions whose names match this regular expression.")
         .value("REGEX")
         .group(WHAT);
 const NAMES: OptionSpec = OptionSpec::new(

@@ -19,7 +19,7 @@ const STREAM: OptionSpec = OptionSpec::new(
     "stream",
     Kind::Count,
     "",
-    "write this stream of a file that has several, counted from 0",
+    "recover this stream of a file that has several, counted from 0",
 );
 
 static INFO: TransformInfo = TransformInfo {

@@ -19,13 +19,13 @@ use regex_lite::Regex;
 #[derive(Debug)]
 pub struct Sed;
 
-const WHAT: &str = "What to replace";
+const WHAT: &str = "Replacement";
 const WHERE: &str = "Where";
 const REPLACE: OptionSpec = OptionSpec::new(
     "replace",
     options::Kind::Text,
     "",
-    "Strings, names of numbers and flags, and addresses equal to A become B.",
+    "Replace strings, names of numbers and flags, and addresses that equal A by B.",
 )
 .short('e')
 .value("s/A/B/")
@@ -34,7 +34,7 @@ const REPLACE: OptionSpec = OptionSpec::new(
 const REGEX: OptionSpec =
     truth("regex", "no", "Whether A is a regular expression, and B may have `$1`.").short('r').group(WHAT);
 const SET: OptionSpec =
-    OptionSpec::new("set", options::Kind::Text, "", "Arguments or members of this name get this value.")
+    OptionSpec::new("set", options::Kind::Text, "", "Give arguments or members of this name this value.")
         .value("ARG=VALUE")
         .repeated()
         .group(WHAT);
@@ -50,7 +50,7 @@ const FUNCTION: OptionSpec = OptionSpec::new(
     "function",
     options::Kind::Text,
     "",
-    "Only in calls of functions whose names match this.",
+    "Only in calls of functions whose names match this regular expression.",
 )
 .value("REGEX")
 .group(WHERE);

@@ -18,7 +18,7 @@ use std::ops::Range;
 #[derive(Debug)]
 pub struct Trim;
 
-const PART: &str = "Which part of a trace of calls";
+const PART: &str = "Range of calls";
 const CALLS: OptionSpec = OptionSpec::new(
     "calls",
     Kind::Set,
@@ -29,7 +29,7 @@ const CALLS: OptionSpec = OptionSpec::new(
 .group(PART);
 const FRAMES: OptionSpec =
     OptionSpec::new("frames", Kind::Set, "", "Frames to keep, counted from 0.").repeated().group(PART);
-const SKIP: OptionSpec = OptionSpec::new("skip", Kind::Count, "0", "Leave out this many calls at the start.");
+const SKIP: OptionSpec = OptionSpec::new("skip", Kind::Count, "0", "Skip this many calls at the start.");
 const TAKE: OptionSpec = OptionSpec::new("take", Kind::Count, "", "Keep this many calls.");
 const SETUP: OptionSpec =
     truth("setup", "no", "Also keep the earlier calls that these depend on.").group(PART);

@@ -47,20 +47,19 @@ pub struct Choice {
     is_done: bool,
 }
 
-const CALLS_ARE: &str = "How calls are printed";
+const CALLS_ARE: &str = "Printing of calls";
 
 /// A flag that may be given as `yes`, `no`, or without a value.
 const fn form(name: &'static str, default: &'static str, doc: &'static str) -> OptionSpec {
     truth(name, default, doc).group(CALLS_ARE)
 }
 
-const THREAD_IDS: OptionSpec = form("thread-ids", "no", "Whether the thread stands before each call.");
-const CALL_NOS: OptionSpec = form("call-nos", "yes", "Whether the number stands before each call.");
-const ARG_NAMES: OptionSpec = form("arg-names", "yes", "Whether arguments have their names.");
-const MULTILINE: OptionSpec =
-    form("multiline", "yes", "Whether a call may take several lines, with its stack.");
+const THREAD_IDS: OptionSpec = form("thread-ids", "no", "Print the thread before each call.");
+const CALL_NOS: OptionSpec = form("call-nos", "yes", "Print the number before each call.");
+const ARG_NAMES: OptionSpec = form("arg-names", "yes", "Print the names of arguments.");
+const MULTILINE: OptionSpec = form("multiline", "yes", "Print calls on several lines, with their stacks.");
 const GREP: OptionSpec =
-    OptionSpec::new("grep", Kind::Text, "", "Only functions whose names have this in them.")
+    OptionSpec::new("grep", Kind::Text, "", "Only functions whose names match this regular expression.")
         .value("REGEX")
         .group(CALLS_ARE);
 /// Selects calls by number.
@@ -82,16 +81,16 @@ pub const FRAMES: OptionSpec = OptionSpec::new(
 .repeated()
 .group(CALLS_ARE);
 const BLOBS: OptionSpec =
-    OptionSpec::new("blobs", Kind::Path, "", "Writes raw memory to files in this folder.")
+    OptionSpec::new("blobs", Kind::Path, "", "Write raw memory to files in this folder.")
         .value("FOLDER")
         .bare(".")
         .group(CALLS_ARE);
-const REPLACE: OptionSpec = form("replace", "no", "Whether such files may replace others.");
+const REPLACE: OptionSpec = form("replace", "no", "Allow such files to replace others.");
 const STRINGS: OptionSpec = OptionSpec::new(
     "strings",
     Kind::Choice(&["dump", "whole"]),
     "dump",
-    "Escapes as apitrace writes them, or ones that lose nothing.",
+    "Escapes as apitrace writes them, or lossless ones.",
 )
 .value("dump|whole")
 .group(CALLS_ARE);

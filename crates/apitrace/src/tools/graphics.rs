@@ -32,7 +32,7 @@ pub struct Graphics;
 
 const TOP: OptionSpec = OptionSpec::new("top", options::Kind::Count, "20", "number of rows in each list");
 const PICTURES: OptionSpec =
-    OptionSpec::new("pictures", options::Kind::Count, "24", "number of pictures of textures to keep");
+    OptionSpec::new("pictures", options::Kind::Count, "24", "how many texture images to keep");
 const SHADERS: OptionSpec =
     OptionSpec::new("shaders", options::Kind::Count, "24", "number of shader sources to keep");
 

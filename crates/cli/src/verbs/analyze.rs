@@ -15,11 +15,11 @@ use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, Extent, Verdict};
 use serde_json::Map;
 
-/// Run analyses, all in one read of the trace
+/// Run analyses in one read of the trace
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = AFTER_HELP, mut_arg("order", members_too))]
 pub(crate) struct Options {
-    /// The analyses, such as `counts` or `counts,histogram`; `quipu tools` lists them
+    /// Analyses, such as `counts` or `counts,histogram`; `quipu tools` lists them
     #[arg(value_name = "TOOL[,TOOL…]")]
     tools: String,
     #[command(flatten)]
@@ -33,7 +33,7 @@ pub(crate) struct Options {
     page: PageOptions,
     #[command(flatten)]
     flags: Flags<UsualFlags>,
-    /// An option of an analysis: of all that have it, or of one with `TOOL.KEY=VALUE`
+    /// Set an option of every analysis that has it, or of one with `TOOL.KEY=VALUE`
     #[arg(short = 'O', long = "option", value_name = "KEY=VALUE", value_parser = number::key_value)]
     options: Vec<(String, String)>,
     #[command(flatten)]
@@ -42,11 +42,11 @@ pub(crate) struct Options {
     parts: PartOptions,
     #[command(flatten)]
     layout: LayoutFlags,
-    /// Leave out this many records at the start
-    #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Which part", default_value = "0", hide_default_value = true)]
+    /// Skip this many records at the start
+    #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Range", default_value = "0", hide_default_value = true)]
     skip: u64,
     /// Read this many records
-    #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Which part")]
+    #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Range")]
     take: Option<u64>,
 }
 
@@ -61,32 +61,27 @@ impl Flagged for UsualFlags {
     fn specs() -> Vec<OptionSpec> {
         // Each analysis has its own default.
         vec![
-            OptionSpec::flag("per-thread", "give each thread's result as well"),
+            OptionSpec::flag("per-thread", "also print each thread's result"),
             OptionSpec::new("line-size", Kind::Bytes, "", "bytes in a cache line"),
-            OptionSpec::new(
-                "top",
-                Kind::Count,
-                "",
-                "how many rows to list where only the largest are listed",
-            ),
-            OptionSpec::new("by", Kind::Text, "", "keys of `aggregate`: expressions with commas")
+            OptionSpec::new("top", Kind::Count, "", "how many rows to list"),
+            OptionSpec::new("by", Kind::Text, "", "keys of `aggregate`: comma-separated expressions")
                 .value("EXPRS")
                 .group(AGGREGATE),
             OptionSpec::new(
                 "agg",
                 Kind::Text,
                 "",
-                "what `aggregate` computes, such as `count(),quantize(size)`",
+                "aggregations of `aggregate`, such as `count(),quantize(size)`",
             )
             .value("AGGS")
             .group(AGGREGATE),
             OptionSpec::new("where", Kind::Text, "", "only rows for which this expression is true")
                 .value("EXPR")
                 .group(AGGREGATE),
-            OptionSpec::new("of", Kind::Text, "", "the table or lens whose rows `aggregate` reads")
+            OptionSpec::new("of", Kind::Text, "", "table or lens whose rows `aggregate` reads")
                 .value("NAME")
                 .group(AGGREGATE),
-            OptionSpec::new("keys-limit", Kind::Count, "", "how many keys `aggregate` may keep")
+            OptionSpec::new("keys-limit", Kind::Count, "", "maximum number of keys of `aggregate`")
                 .group(AGGREGATE),
         ]
     }
@@ -114,7 +109,7 @@ Exit codes:
 fn members_too(order: clap::Arg) -> clap::Arg {
     order
         .value_parser(clap::builder::NonEmptyStringValueParser::new())
-        .help("Arrange threads by `cores` that they ran on when they were traced, or as `scheduled` onto cores anew; for `layout`, members in this order, with commas")
+        .help("Order threads by the `cores` that they ran on when traced, or `scheduled` onto simulated cores; for `layout`, comma-separated order of members")
 }
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {

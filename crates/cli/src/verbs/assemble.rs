@@ -8,14 +8,14 @@ use quipu_console::rewrite::{self, Target};
 use quipu_console::screen::{Outcome, Result, Screen};
 use std::path::PathBuf;
 
-/// Write the trace that a text says, which `quipu disassemble` wrote and which may have been edited since
+/// Turn the text that `quipu disassemble` wrote, edited or not, back into a trace
 ///
-/// Calls may be added, changed, moved and deleted: they are counted anew. Mistakes are told with line and column. Raw memory
+/// Calls may be added, changed, moved and deleted; they are renumbered. Errors are reported with line and column. Raw memory
 /// is read from the folder `TEXT.blobs`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
-    /// The text
+    /// The text to read
     #[arg(value_name = "TEXT")]
     text: PathBuf,
     #[command(flatten)]
@@ -27,7 +27,7 @@ Examples:
   quipu assemble game.txt -o edited.trace
   quipu assemble game.txt -o edited.trace --container snappy
 
-Nothing appears under the name given before all of it is written.
+The output appears under its name only when it is complete.
 
 Exit codes:
   0  done

@@ -1,4 +1,4 @@
-//! `quipu check`: whether a trace follows the rules of its format.
+//! `quipu check`: checks a trace against the rules of its format.
 
 use quipu::engine::plan;
 use quipu::model::check::{RULES, SKIP_RULES};
@@ -15,22 +15,22 @@ use serde_json::{Map, Value};
 
 /// Check a trace against the rules of its format
 ///
-/// All of it is read, whatever is found. Each violation has a rule, a severity and a place; the first few of each rule
-/// are listed, all are counted. docs/checks.md is the manual of the rules.
+/// The whole trace is read, whatever is found. Each violation has a rule, a severity and a place. The first violations of
+/// each rule are listed, all are counted. docs/checks.md explains the rules.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Stored,
-    /// Print JSON: one object with the findings and the counts
+    /// Print JSON: one object with findings and counts
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     flags: Flags<CheckFlags>,
-    /// List all rules instead
+    /// List all rules and exit
     #[arg(long, conflicts_with = "explain")]
     list: bool,
-    /// Explain a rule instead
+    /// Explain a rule and exit
     #[arg(long, value_name = "RULE")]
     explain: Option<String>,
 }

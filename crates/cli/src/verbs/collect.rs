@@ -18,23 +18,23 @@ use std::time::Duration;
 /// Most refusals to report individually; further ones are only counted.
 const MAX_REFUSALS: u32 = 20;
 
-/// Take streams that `quipu send` sends from other machines
+/// Receive the streams that `quipu send` sends from other machines
 ///
-/// Each producer gets a file of its own in the folder, `PRODUCER.quipu`, which every verb reads, also while it grows; the folder
-/// can be read as one trace. A frame is acknowledged when it is on the disk. A sender that comes again, after the network or
-/// either side failed, continues where it was: nothing is missing, and nothing is there twice.
+/// Each producer gets a file of its own in the folder, `PRODUCER.quipu`, which every verb can read, even while it grows; the
+/// folder can be read as one trace. A frame is acknowledged once it is on disk. A sender that reconnects, after the network
+/// or either side failed, continues where it stopped: no frame is lost or stored twice.
 ///
-/// With a token, connections are encrypted, and only those who have the token are let in; senders know the collector by its
-/// certificate, whose fingerprint is in the token. Without one, only this machine is listened to.
+/// With a token, connections are encrypted and only senders that have the token are accepted; senders recognise the collector
+/// by its certificate, whose fingerprint is in the token. Without a token, the collector listens on this machine only.
 ///
-/// The collector runs until it is interrupted, or as many producers have ended as --producers says.
+/// The collector runs until it is interrupted, or until as many producers have ended as --producers says.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
-    /// Where to listen: an address and a port; port 0 lets the system choose one
+    /// Address and port to listen on; port 0 lets the system choose one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7480", value_parser = address)]
     listen: SocketAddr,
-    /// The folder to write to
+    /// Output folder
     #[arg(
         id = "output",
         short = 'o',
@@ -44,31 +44,31 @@ pub(crate) struct Options {
         help_heading = "Writing"
     )]
     folder: Option<PathBuf>,
-    /// Make key, certificate and token: FILE is for collector and senders, FILE.key for the collector alone
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "token", "listen"], help_heading = "Who is let in")]
+    /// Create key, certificate and token: FILE for collector and senders, FILE.key for the collector alone
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "token", "listen"], help_heading = "Access control")]
     new_token: Option<PathBuf>,
-    /// Let in who has this token; its key is in FILE.key
-    #[arg(long, value_name = "FILE", help_heading = "Who is let in")]
+    /// Accept senders that have this token; its key is in FILE.key
+    #[arg(long, value_name = "FILE", help_heading = "Access control")]
     token: Option<PathBuf>,
-    /// Let in who has the key of this certificate, instead of who has the token; may be given several times
-    #[arg(long, value_name = "FILE", requires = "token", help_heading = "Who is let in")]
+    /// Accept senders that have the key of this certificate, instead of those that have the token; may be repeated
+    #[arg(long, value_name = "FILE", requires = "token", help_heading = "Access control")]
     accept: Vec<PathBuf>,
-    /// End when this many producers have ended and their senders have gone
+    /// Exit when this many producers have ended and their senders have disconnected
     #[arg(long, value_name = "N", value_parser = number::positive, help_heading = "Limits")]
     producers: Option<u64>,
-    /// Senders at a time
+    /// Maximum number of simultaneous senders
     #[arg(long, value_name = "N", value_parser = number::positive, default_value = "256", help_heading = "Limits")]
     max_connections: u64,
-    /// Bytes of a frame; readers of streams allow 64 MiB
+    /// Maximum size of a frame; readers of streams allow 64 MiB
     #[arg(long, value_name = "BYTES", value_parser = number::positive, help_heading = "Limits")]
     max_frame: Option<u64>,
-    /// Bytes of a producer's file
+    /// Maximum size of a producer's file
     #[arg(long, value_name = "BYTES", value_parser = number::positive, help_heading = "Limits")]
     max_size: Option<u64>,
-    /// Bytes in a second that are taken from each connection
+    /// Maximum bytes per second from each connection
     #[arg(long, value_name = "BYTES", value_parser = number::positive, help_heading = "Limits")]
     max_rate: Option<u64>,
-    /// Print what was collected as JSON, at the end
+    /// Print a summary as JSON at the end
     #[arg(long)]
     json: bool,
 }

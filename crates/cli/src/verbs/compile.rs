@@ -6,33 +6,33 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
-/// Compile C with instrumentation: a compiler to be used as any other
+/// Compile C with instrumentation, as a drop-in compiler
 ///
-/// Takes the arguments of gcc and clang and runs one of them: the one that QUIPU_CC names, else `cc`. The program records its
-/// accesses, allocations, calls and locks when it runs, to the file that QUIPU_OUT names (`%n` the program, `%p` the process;
-/// `%n.%p.quipu` if not said; `off` for none). QUIPU_RUNTIME=static makes the runtime a part of the program.
+/// Takes the arguments of gcc or clang and runs the compiler that QUIPU_CC names, `cc` by default. When the program runs, it
+/// records its accesses, allocations, calls and locks to the file that QUIPU_OUT names (`%n` is the program, `%p` the
+/// process; default `%n.%p.quipu`; `off` for none). QUIPU_RUNTIME=static links the runtime into the program.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP, disable_help_flag = true)]
 pub(crate) struct Cc {
-    /// Arguments of the compiler
+    /// Arguments for the compiler
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
     args: Vec<OsString>,
 }
 
-/// Compile C++ with instrumentation: a compiler to be used as any other
+/// Compile C++ with instrumentation, as a drop-in compiler
 ///
-/// As `quipu cc`, with the compiler that QUIPU_CXX names, else `c++`.
+/// Like `quipu cc`, with the compiler that QUIPU_CXX names, `c++` by default.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP, disable_help_flag = true)]
 pub(crate) struct Cxx {
-    /// Arguments of the compiler
+    /// Arguments for the compiler
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
     args: Vec<OsString>,
 }
 
-/// Print flags for rustc that instrument loads and stores
+/// Print rustc flags that instrument loads and stores
 ///
-/// For RUSTFLAGS of a stable compiler. With `--target`, cargo leaves build scripts and macros alone.
+/// For RUSTFLAGS of a stable compiler. With `--target`, cargo does not instrument build scripts and macros.
 #[derive(Debug, clap::Args)]
 #[command(after_help = RUST_HELP)]
 pub(crate) struct RustcFlags {}

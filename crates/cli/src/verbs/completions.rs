@@ -1,10 +1,10 @@
-//! `quipu completions`: what a shell needs to complete our command line.
+//! `quipu completions`: prints shell completion scripts.
 
 use clap_complete::Shell;
 use quipu_console::screen::{Outcome, Result};
 use std::io::Write;
 
-/// Print a script that completes this command line in a shell
+/// Print a shell completion script
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {

@@ -17,23 +17,23 @@ use quipu_query::export::{self, Export};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Write a trace again: in another container, in other chunks
+/// Rewrite a trace: another container, other chunks, another format
 ///
-/// The entries stay as they are, but for those that only the chunks of an archive need: footers, ordinals, and what
-/// each chunk repeats, and where a later version of the format is asked for. A version is raised only where nothing has to be
-/// made up: traces of version 1 do not name their architecture, and those before version 6 do not tell when system calls
-/// began and ended. The stream of a trace of graphics calls stays as it is, byte for byte. A folder gets both schedule files,
-/// made from the entries, and a copy of what lay beside the traces.
+/// The entries stay the same, except those that only the chunks of an archive need (footers, ordinals, and what each chunk
+/// repeats), and except for `--format-version`. A version is raised only if no information has to be invented: traces of
+/// version 1 do not name their architecture, and those before version 6 do not record when system calls began and ended. The
+/// stream of a trace of graphics calls is copied byte for byte. A folder gets both schedule files, made from the entries, and
+/// a copy of the files next to the traces.
 ///
-/// Of what a program recorded of itself that was compiled with `quipu cc`, `--to cacheray` makes a trace with types, as debug
-/// information and the program itself tell them. The recording has more: program counters, calls, locks, threads.
+/// From the recording of a program that was compiled with `quipu cc`, `--to cacheray` makes a trace with types, taken from
+/// debug information and from the program itself. The recording holds more: program counters, calls, locks, threads.
 ///
-/// A folder whose name ends in .parquet gets every table and lens of the trace, a file for each shard, for DuckDB, pandas, Spark,
-/// and whatever else reads Parquet; one that ends in .arrow or .arrows gets one table as a file or stream of Arrow, and `-` is
-/// such a stream into a pipe.
+/// A folder whose name ends in .parquet gets every table and lens of the trace, one file per shard, for DuckDB, pandas, Spark
+/// and other readers of Parquet. A name that ends in .arrow or .arrows gets one table as an Arrow file or stream, and `-`
+/// writes such a stream to a pipe.
 ///
-/// Files of cores hold the turns of threads as they were recorded. Kernel code of other context switches, which files of
-/// threads may have, is left out of them.
+/// Files of cores hold the turns of threads as they were recorded, without the kernel code of other context switches that
+/// files of threads may have.
 #[derive(Debug, clap::Args)]
 #[command(after_help = help())]
 pub(crate) struct Options {
@@ -43,9 +43,9 @@ pub(crate) struct Options {
     flags: Flags<ConvertFlags>,
     #[command(flatten)]
     conversion: conversion::Conversion,
-    /// Where sources are that were moved since a recorded program was compiled (--to cacheray): the start of their names then,
-    /// and what it is now
-    #[arg(long, value_name = "FROM=TO", help_heading = "Another format")]
+    /// Map the names of sources that were moved since a recorded program was compiled (--to cacheray): old prefix and new
+    /// prefix
+    #[arg(long, value_name = "FROM=TO", help_heading = "Conversion")]
     source_map: Vec<String>,
     #[command(flatten)]
     output: Output,

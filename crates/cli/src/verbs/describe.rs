@@ -1,4 +1,4 @@
-//! `quipu describe`: what a trace says of itself, record by record.
+//! `quipu describe`: prints the metadata of a self-describing trace.
 
 use quipu::model::{Error, Finding};
 use quipu_console::input::Stored;
@@ -7,10 +7,10 @@ use quipu_console::session::{self, Verdict};
 use serde_json::Value;
 use std::io::Write;
 
-/// Print what a trace says of itself, record by record
+/// Print the metadata of a self-describing trace
 ///
-/// For traces that describe themselves: producers, clocks, streams, schemas, types, probes, and what else stands beside the
-/// records of data. All of it is read for what is wrong with it.
+/// Prints producers, clocks, streams, schemas, types, probes and all other records that hold no data. The whole trace is read
+/// and checked for errors.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {

@@ -1,4 +1,4 @@
-//! `quipu diff`: what differs between two traces.
+//! `quipu diff`: compares two traces.
 
 use quipu::model::Error;
 use quipu::model::OptionSpec;
@@ -14,25 +14,25 @@ use serde_json::{Map, Value};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-/// Compare two traces and print what differs
+/// Compare two traces and print the differences
 ///
-/// Calls are aligned over the whole of both traces and compared value by value. Addresses and names of objects that appear in
-/// the same place first are taken for one thing, so two runs of one program are equal unless they did different things;
-/// NaN is equal to itself. `-` is a call of the old trace only, `+` one of the new trace only, `|` one that
-/// changed. Of streams of rows, records are compared stream by stream, by schema and text. Memory: 8 bytes for each call or
-/// record of both traces, and some for each difference and each address.
+/// Calls of the whole traces are aligned and compared value by value. Addresses and object names that first appear in the
+/// same place are considered the same, so two runs of one program are equal unless they did different things; NaN equals
+/// itself. `-` marks a call that only the old trace has, `+` one that only the new trace has, `|` one that changed. In
+/// streams of rows, records are compared stream by stream, by schema and text. Memory: 8 bytes for each call or record of
+/// both traces, and some for each difference and each address.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
-    /// The old trace; `-` for standard input
+    /// Old trace; `-` for standard input
     #[arg(value_name = "OLD")]
     old: PathBuf,
-    /// The new trace; `-` for standard input
+    /// New trace; `-` for standard input
     #[arg(value_name = "NEW")]
     new: PathBuf,
     #[command(flatten)]
     opening: Opening,
-    /// Print JSON: an object for each difference, a line each, a summary, and how reading each trace went
+    /// Print JSON, one object per line: each difference, a summary, and the outcome of reading each trace
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -58,7 +58,7 @@ Examples:
 Exit codes:
   0  nothing differs
   1  something differs, or a trace is damaged
-  2  could not do it, or only a newer program can read on";
+  2  could not do it, or a newer quipu is needed to read on";
 
 pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     if options.old == options.new && options.old == Path::new("-") {

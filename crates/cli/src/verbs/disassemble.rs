@@ -7,25 +7,25 @@ use quipu_console::rewrite::{self, EXIT_CODES, Keeping, Target};
 use quipu_console::screen::{Outcome, Result, Screen};
 use std::path::PathBuf;
 
-/// Write a trace as text that can be edited, and turned into a trace again by `quipu assemble`
+/// Write a trace as editable text, for `quipu assemble`
 ///
-/// The text says every byte of the inflated trace, event by event, with the types that its values have. Raw memory of more than
-/// a few bytes goes to files in a folder beside it, `PATH.blobs`. Assembled unchanged, the stream is the same. The grammar is
-/// in docs/formats/apitrace.md, "Text and back".
+/// The text represents every byte of the decompressed trace, event by event, with the types of values. Raw memory of more
+/// than a few bytes goes to files in a folder next to it, `PATH.blobs`. Assembling the unchanged text restores the same
+/// stream. The grammar is in docs/formats/apitrace.md, "Text and back".
 #[derive(Debug, clap::Args)]
 #[command(after_help = after_help())]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Stored,
-    /// The text to write
+    /// Output text
     #[arg(short, long, value_name = "PATH", help_heading = "Writing")]
     output: PathBuf,
-    /// Replace a text, and its folder of raw memory
+    /// Overwrite an existing text and its folder of raw memory
     #[arg(long, help_heading = "Writing")]
     force: bool,
     #[command(flatten)]
     keeping: Keeping,
-    /// Print what was done as JSON
+    /// Print a summary as JSON
     #[arg(long, help_heading = "Writing")]
     json: bool,
 }

@@ -7,12 +7,12 @@ use quipu_console::input::Stored;
 use quipu_console::rewrite::{self, EXIT_CODES, Output};
 use quipu_console::screen::{Outcome, Result, Screen};
 
-/// Write a trace with some values replaced: strings, names, flags, addresses, numbers
+/// Replace values in a trace: strings, names, flags, addresses, numbers
 ///
-/// Each `--replace s/A/B/` takes values that are equal to A as a whole: strings, names of enumerations and flags, and
-/// addresses (`0x…`). `/` may be any character, and either side `@file(PATH)` for what a file holds. Where `--arg` names
-/// arguments, plain numbers are taken as well. `--set ARG=VALUE` does not ask what was there before. Raw memory stays as it
-/// is: to change that, use `quipu disassemble`. All calls are written, numbered in the order of their completion.
+/// Each `--replace s/A/B/` replaces values that equal A as a whole: strings, names of enumerations and flags, and addresses
+/// (`0x…`). `/` may be any character, and either side may be `@file(PATH)` for the contents of a file. If `--arg` names
+/// arguments, plain numbers are replaced too. `--set ARG=VALUE` sets values whatever they were. Raw memory is not changed;
+/// use `quipu disassemble` for that. All calls are written, numbered in the order of their completion.
 #[derive(Debug, clap::Args)]
 #[command(after_help = after_help())]
 pub(crate) struct Options {

@@ -7,10 +7,10 @@ use quipu_console::input::Stored;
 use quipu_console::rewrite::{self, EXIT_CODES, Output};
 use quipu_console::screen::{Outcome, Result, Screen};
 
-/// Write a trace without some of its records
+/// Remove some of the records of a trace
 ///
-/// Several options together leave out what any of them leaves out. The encoding of an instruction that is left out comes
-/// back before the next one at its address, and the file type says what is missing.
+/// With several options, a record is removed if any of them removes it. The encoding of a removed instruction is moved to the
+/// next one at its address, and the file type says what is missing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = help())]
 pub(crate) struct Options {

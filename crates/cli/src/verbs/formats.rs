@@ -8,7 +8,7 @@ use quipu::model::transform::TransformInfo;
 use quipu_console::screen::{Outcome, Result, Screen};
 use serde::Serialize;
 
-/// List the trace formats that can be read
+/// List the supported trace formats
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
@@ -18,8 +18,8 @@ pub(crate) struct Options {
 }
 
 const AFTER_HELP: &str = "\
-A trace is recognised by its content; its name does not matter. `--format NAME` of the verbs that read
-traces makes them read it as another.
+The format is detected from the content of a trace, not from its name. Verbs that read traces take
+`--format NAME` to override that.
 
 Examples:
   quipu formats

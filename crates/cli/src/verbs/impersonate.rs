@@ -8,7 +8,7 @@ use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::Verdict;
 use std::path::Path;
 
-/// Take another program's command line and print what it prints
+/// Emulate the command line and output of another program
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
@@ -18,61 +18,61 @@ pub(crate) struct Options {
 
 #[derive(Debug, clap::Subcommand)]
 enum Program {
-    /// apitrace, for scripts that were written for it
+    /// Emulate apitrace, for existing scripts
     ///
-    /// Verbs: diff, dump, info, leaks, repack, sed, trim. They take apitrace's options and print what it prints. Call
-    /// sets that make no sense are errors, where apitrace continues; so are files that are no traces.
+    /// Verbs: diff, dump, info, leaks, repack, sed, trim. They take apitrace's options and print its output. Invalid call
+    /// sets, and files that are not traces, are errors; apitrace continues.
     #[command(after_help = APITRACE_HELP)]
     Apitrace {
-        /// The verb and its own options, such as `dump --calls=0-10 game.trace`
+        /// The verb and its options, such as `dump --calls=0-10 game.trace`
         #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Cacheray's tools, for scripts that were written for them
+    /// Emulate Cacheray's tools, for existing scripts
     ///
-    /// Tools: dwarf2json, simulator, tracecheck. They take Cacheray's options and print what it prints; the simulator
-    /// takes `--out DIR` as well, for where its files go; dwarf2json writes all types of a program with their true sizes,
-    /// and those of Cacheray's dwarf2json with `--original`. Structures come in the order of their names, where Cacheray's order
-    /// changes from run to run. What makes Cacheray hang or crash is an error.
+    /// Tools: dwarf2json, simulator, tracecheck. They take Cacheray's options and print its output; the simulator also takes
+    /// `--out DIR`, the folder for its files; dwarf2json writes all types of a program with their true sizes, and with
+    /// `--original` those of Cacheray's dwarf2json. Structures are sorted by name; Cacheray's order changes from run to run.
+    /// Input that makes Cacheray hang or crash is an error.
     #[command(after_help = CACHERAY_HELP)]
     Cacheray {
-        /// The tool and its own options, such as `simulator -i TRACE -c CONFIG`
+        /// The tool and its options, such as `simulator -i TRACE -c CONFIG`
         #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// DynamoRIO's drmemtrace launcher, for scripts that were written for it
+    /// Emulate DynamoRIO's drmemtrace launcher, for existing scripts
     ///
-    /// Takes the launcher's options for traces on disk and prints its text on standard error, where the launcher
-    /// prints it. Tools: view, basic_counts, opcode_mix, histogram, syscall_mix, func_view, reuse_distance, reuse_time,
-    /// invariant_checker, schedule_stats, cache_simulator, TLB_simulator, miss_analyzer; several are joined by colons. The
-    /// tool record_filter stands alone and writes to `-outdir`. Operation names are those of Quipu's own decoder. An
-    /// option or tool that is not available is an error that names it.
+    /// Takes the launcher's options for traces on disk and prints its text on standard error, as the launcher does. Tools:
+    /// view, basic_counts, opcode_mix, histogram, syscall_mix, func_view, reuse_distance, reuse_time, invariant_checker,
+    /// schedule_stats, cache_simulator, TLB_simulator, miss_analyzer; colons join several. The tool record_filter cannot be
+    /// joined with others and writes to `-outdir`. Operation names are those of Quipu's own decoder. An option or tool that
+    /// is not available is an error that names it.
     #[command(after_help = DRMEMTRACE_HELP)]
     Drmemtrace {
-        /// The launcher's own options, such as `-indir DIR -tool basic_counts`
+        /// The launcher's options, such as `-indir DIR -tool basic_counts`
         #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// DTrace's consumer, for captures instead of a live kernel
+    /// Emulate DTrace's consumer on a capture instead of a live kernel
     ///
-    /// Takes the consumer's options about printing (-q, -F, -x) and prints its text, wrong values included, with its messages on
-    /// standard error and its exit status. `-x` takes aggsortkey, aggsortrev, aggsortpos=N, aggsortkeypos=N, agghist, aggpack,
-    /// aggzoom, encoding=ascii|utf8, stackindent=N, rawbytes, temporal, quiet, flowindent, droptags, oformat=json. Options about
-    /// tracing are errors that name them; commands of `system()` are shown, never run. Without a capture, or for `-`, it is read
-    /// from standard input.
+    /// Takes the consumer's printing options (-q, -F, -x) and prints its text, wrong values included, with its messages on
+    /// standard error and its exit status. `-x` takes aggsortkey, aggsortrev, aggsortpos=N, aggsortkeypos=N, agghist,
+    /// aggpack, aggzoom, encoding=ascii|utf8, stackindent=N, rawbytes, temporal, quiet, flowindent, droptags, oformat=json.
+    /// Tracing options are errors that name them; commands of `system()` are shown, never run. Without a capture, or with
+    /// `-`, it reads standard input.
     #[command(after_help = DTRACE_HELP)]
     Dtrace {
-        /// The consumer's own options and a capture, such as `-qF -x aggsortkey capture`
+        /// The consumer's options and a capture, such as `-qF -x aggsortkey capture`
         #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Prism (Sigil2), for recorded traces instead of programs
+    /// Emulate Prism (Sigil2) on recorded traces instead of programs
     ///
-    /// Takes Prism's groups of options; `--executable` names a trace, and the back end writes the files that Prism writes, its
-    /// defects included. Options of front ends are errors that name them.
+    /// Takes Prism's groups of options; `--executable` names a trace, and the back end writes Prism's files, including its
+    /// defects. Front-end options are errors that name them.
     #[command(after_help = PRISM_HELP)]
     Prism {
-        /// Prism's own options, such as `--backend=stgen -c 10 -o out --executable=events.prism`
+        /// Prism's options, such as `--backend=stgen -c 10 -o out --executable=events.prism`
         #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },

@@ -9,19 +9,19 @@ use quipu_console::rewrite::{self, EXIT_CODES, Output};
 use quipu_console::screen::{Outcome, Result, Screen};
 use std::path::PathBuf;
 
-/// Write a trace as one file in which all threads take turns
+/// Merge the threads of a trace into one file, in time order
 ///
-/// Threads come in the order of their clock readings. Such a file has no chunks, because who runs is not repeated in
-/// them: it can be read from its beginning only, but also through a pipe.
+/// Threads are interleaved by their timestamps. The file has no chunks, because chunks would not repeat which thread runs: it
+/// can only be read from its beginning, but also through a pipe.
 ///
-/// Several streams, such as those of several hosts, become one with the frames of all producers in the order of their clocks. Of
-/// formats whose traces are folders, several files are read as those of one folder.
+/// Several streams, such as those of several hosts, are merged into one with the frames of all producers in time order. In
+/// formats whose traces are folders, several files are read as one folder.
 #[derive(Debug, clap::Args)]
 #[command(after_help = help())]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Stored,
-    /// Further files of the same trace, or further streams
+    /// More files of the same trace, or more streams
     #[arg(value_name = "MORE")]
     more: Vec<PathBuf>,
     #[command(flatten)]

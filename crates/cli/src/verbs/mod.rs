@@ -33,7 +33,7 @@ pub(crate) mod view;
 use quipu_console::Common;
 use quipu_console::screen::{Outcome, Result, Screen};
 
-/// What can be done.
+/// The verbs.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Verb {
     Report(report::Options),

@@ -6,26 +6,26 @@ use quipu_console::screen::{Outcome, Result, Screen};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Make a tool for `quipu run --tool`, which compiles and runs as it is
+/// Generate a tool for `quipu run --tool` that compiles and runs
 ///
-/// Writes a folder with a crate in Rust, or a file in C with its header: a tool that counts the bytes that each thread loads and
-/// stores, to be changed into another one. The crate depends on `quipu-hooks` as this program was built with it.
+/// Writes a folder with a Rust crate, or a C file with its header: a tool that counts the bytes that each thread loads and
+/// stores, as a starting point. The crate depends on the `quipu-hooks` that this program was built with.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
-    /// The folder to make; its name is that of the tool
+    /// Folder to create; its name is that of the tool
     #[arg(value_name = "NAME")]
     path: PathBuf,
-    /// The language: rust or c
+    /// Language: rust or c
     #[arg(long, value_name = "LANGUAGE", default_value = "rust", ignore_case = true)]
     language: Language,
-    /// Where `quipu-hooks` comes from: a folder, or the address of a repository, at the revision of this program; if not said,
-    /// the folder that this program was built from
+    /// Source of `quipu-hooks`: a folder, or a repository URL, used at the revision of this program; by default the folder
+    /// that this program was built from
     #[arg(long, value_name = "WHERE")]
     hooks: Option<String>,
 }
 
-/// What a tool is written in.
+/// Language of a generated tool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 enum Language {
     Rust,

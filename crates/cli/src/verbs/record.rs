@@ -1,4 +1,4 @@
-//! `quipu record`: runs a program and makes a trace of what it does.
+//! `quipu record`: records the execution of a program.
 
 use quipu::model::Error;
 use quipu::model::fresh::Replace;
@@ -15,55 +15,55 @@ use std::fmt::Write as _;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 
-/// Run a program and record what it does
+/// Record the execution of a program
 ///
-/// The program is unmodified, of this machine's architecture or another one; it runs with its own standard input, output
-/// and signals, and `quipu record` ends as it ends. A script is recorded as its interpreter runs it.
+/// The program is not modified, and may be for this machine's architecture or another one. It runs with its own standard
+/// input, output and signals, and `quipu record` exits as it exits. For a script, its interpreter is recorded.
 ///
-/// Limits count instructions of all threads together, in the order in which they are read; for a program with one thread
-/// that is exact. When a limit is reached the program continues unrecorded.
+/// Limits count the instructions of all threads together, in the order in which they are read; with one thread, that is
+/// exact. After a limit is reached, the program continues unrecorded.
 ///
-/// What was recorded is a trace also of a program that was killed. Of a program that continues as another one (`exec`) both
-/// are recorded, the later ones into folders of their own within that of the first.
+/// A program that is killed leaves a valid trace too. If a program replaces itself (`exec`), each program is recorded, the
+/// later ones in folders inside that of the first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
-    /// How to watch the program: `--list` shows the ways; if not said, tsan for programs of `quipu cc`, else the first that
-    /// is usable here
+    /// Recording method; `--list` shows them. Default: tsan for programs of `quipu cc`, otherwise the first that is usable
+    /// here
     #[arg(long, value_name = "FRONT-END", default_value = "auto")]
     with: String,
-    /// Where the trace goes; if not said, a name like `drmemtrace.ls.4711.0000.dir` in the present folder
+    /// Output; by default a folder like `drmemtrace.ls.4711.0000.dir` in the working directory
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// Replace what is there, if it is a trace and nothing else
+    /// Overwrite the output if it is a trace and nothing else
     #[arg(long)]
     force: bool,
-    /// How to pack: zip, gzip, lz4, snappy, zstd or plain
+    /// Compression: zip, gzip, lz4, snappy, zstd or plain
     #[arg(long, value_name = "CONTAINER", default_value = "zip", value_parser = packing)]
     container: Packing,
-    /// How hard to pack: 1 (fast) to 9 (small) for zip and gzip, to 19 for zstd; 1 if not said
+    /// Compression level: 1 (fast) to 9 (small) for zip and gzip, to 19 for zstd; default 1
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(1..=19))]
     level: Option<u8>,
-    /// Stop recording when the files have this many bytes; what waits in memory then is still written, so they
-    /// become larger, by up to some hundred KiB for each thread
+    /// Stop recording when the files have this many bytes; buffered data is still written, up to some hundred KiB more for
+    /// each thread
     #[arg(long, value_name = "BYTES", value_parser = number::positive, help_heading = "Limits")]
     max_size: Option<u64>,
     /// Stop recording after this many instructions
     #[arg(long, value_name = "N", value_parser = number::positive, help_heading = "Limits")]
     max_instrs: Option<u64>,
-    /// Begin after this many instructions
+    /// Start recording after this many instructions
     #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Limits")]
     start_after_instrs: Option<u64>,
     /// Record the first N of every M instructions, each time as a window
     #[arg(long, value_name = "N/M", value_parser = windows, help_heading = "Limits")]
     windows: Option<(u64, u64)>,
-    /// Begin where this function of the program, or of a library that it loads, is called first; its symbols must be there
+    /// Start recording at the first call of this function of the program or of a library that it loads; requires symbols
     #[arg(long, value_name = "NAME", help_heading = "Limits")]
     start_at_function: Option<String>,
-    /// Record children as well, each process into a folder of its own
+    /// Also record child processes, each into a folder of its own
     #[arg(long)]
     follow_fork: bool,
-    /// Show the ways to record, and which of them are usable here
+    /// List the recording methods, and which of them are usable here
     #[arg(long)]
     list: bool,
     /// The program and its arguments
@@ -88,8 +88,8 @@ Examples:
   quipu record --list
 
 Exit codes:
-  that of the program, 128 and the number of the signal that ended it,
-  1  the program ended with 0, and what a process did in the end was not recorded
+  that of the program, or 128 plus the number of the signal that ended it;
+  1  the program exited with 0, but the end of a process was not recorded
   2  nothing was recorded";
 
 fn packing(text: &str) -> Result<Packing, String> {

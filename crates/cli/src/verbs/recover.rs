@@ -1,4 +1,4 @@
-//! `quipu recover`: what can be saved of a damaged trace.
+//! `quipu recover`: writes the readable part of a damaged trace.
 
 use quipu::model::OptionSpec;
 use quipu_console::Common;
@@ -7,14 +7,13 @@ use quipu_console::input::Stored;
 use quipu_console::rewrite::{self, Target};
 use quipu_console::screen::{Outcome, Result, Screen};
 
-/// Write what can be saved of a damaged trace
+/// Recover the readable part of a damaged trace
 ///
-/// For traces of graphics calls that were cut, have chunks that cannot be read, or were written by two processes at once,
-/// as when a traced program forks. Reading continues after damage where functions are known again and the numbers of calls agree;
-/// what is lost is said. A stream that is whole in itself is copied as it is, byte for byte; one with gaps is written
-/// anew, with calls numbered on.
+/// For traces of graphics calls that are truncated, have unreadable chunks, or were written by two processes at once, as when
+/// a traced program forks. Reading resumes after damage where functions are known again and call numbers agree; losses are
+/// reported. A complete stream is copied byte for byte; one with gaps is rewritten with consecutive call numbers.
 ///
-/// A file with several streams gives the one with most calls, unless `--stream` says which.
+/// From a file with several streams, the one with most calls is recovered, unless `--stream` selects another.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
@@ -43,7 +42,7 @@ Examples:
   quipu recover broken.trace -o saved.trace
   quipu recover --stream 0 forked.trace -o child.trace
 
-Nothing appears under the name given before all of it is written.
+The output appears under its name only when it is complete.
 
 Exit codes:
   0  done, and nothing was wrong with the trace

@@ -1,4 +1,4 @@
-//! `quipu report`: what is in a trace, on one screen or as a page for a browser.
+//! `quipu report`: summarises a trace on one screen or as an HTML page.
 
 use crate::about;
 use crate::page::{self, PageOptions};
@@ -15,28 +15,28 @@ use quipu_console::simulation::{self, Served};
 use serde_json::{Map, Value};
 use std::path::Path;
 
-/// Say what is in a trace, on one screen
+/// Summarise a trace on one screen
 ///
-/// What it is and what it carries, its threads and their schedule, what kinds of instructions it executes, how its
-/// branches go, how much memory it touches over time, and where it is hot. All of it in one read of the trace; then its
-/// first ten million records run on a machine of four cores with the usual caches and TLBs.
+/// Prints format and contents, threads and their schedule, instruction mix, branch behaviour, memory footprint over time, and
+/// hot spots, all from one read of the trace. Then simulates the first ten million records on a machine of four cores with
+/// default caches and TLBs.
 ///
-/// With `--html` the same goes to a page for a browser, in full and with charts: the schedule, memory in use, a heat map
-/// of addresses over time, reuse distances, tables that sort. The page is one file that needs no network.
+/// With `--html`, the same goes to an HTML page, in full and with charts: schedule, memory in use, a heat map of addresses
+/// over time, reuse distances, sortable tables. The page is one file that needs no network.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
-    /// Print JSON: one object, with each analysis under its name in `results`; as comma-separated values `analyze` and `sim`
-    /// print them, with `--csv`
+    /// Print JSON: one object, with each analysis under its name in `results`; for comma-separated values use `--csv` of
+    /// `analyze` and `sim`
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     page: PageOptions,
     #[command(flatten)]
     typing: Typing,
-    /// Leave out how the caches and TLBs of a default machine serve the trace
+    /// Skip the simulation of the default caches and TLBs
     #[arg(long)]
     no_machine: bool,
 }

@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 
 /// Run back ends over the events of a trace
 ///
-/// Writes a folder with the files of the back end; with several back ends, each has a folder of its own in it. Workload events
-/// are taken as they are. Those of other traces are made of their records: instructions with what they compute, loads and
-/// stores, branches, calls of thread libraries; what has no event is listed.
+/// Writes a folder with the files of the back end; several back ends get one folder each inside it. Workload events are used
+/// as they are. For other traces, events are made from records: instructions with what they compute, loads and stores,
+/// branches, calls of thread libraries; records without a matching event are listed.
 ///
 /// A tool of your own is a library that takes the events (docs/hooks.md). It prints its results, and needs `--output` only if it
 /// writes files.
@@ -29,17 +29,17 @@ pub(crate) struct Options {
     input: Stored,
     #[command(flatten)]
     flags: Flags<RunFlags>,
-    /// Take the events of front ends that other programs run, until the last of them has ended; prints what the environment
-    /// variable QUIPU_PRISM has to be for them, or Prism's folder
+    /// Take the events of front ends that other programs run, until the last of them has ended; prints the value to set
+    /// QUIPU_PRISM to in their environment, or Prism's folder
     #[arg(long, conflicts_with = "program")]
     listen: bool,
-    /// How front ends deliver: quipu; or prism, as those of Prism and Sigil2 do, with layout=fixed, clocked, variable or
-    /// sigrind, channels=N, prefix=sgl2, fields=LEVEL: then `{}` in the program's arguments is the folder
+    /// Protocol of front ends: quipu; or prism, that of Prism and Sigil2, with layout=fixed, clocked, variable or sigrind,
+    /// channels=N, prefix=sgl2, fields=LEVEL: then `{}` in the program's arguments is the folder
     #[arg(long, value_name = "WAY[,OPTION=VALUE]...", default_value = "quipu", value_parser = Delivery::parse)]
     delivery: Delivery,
     #[command(flatten)]
     output: Output,
-    /// A program that sends its events itself, and its arguments: it is run, and its events are taken as they come
+    /// Run this program, with its arguments, and take the events that it sends
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
@@ -66,17 +66,16 @@ Examples:
 ";
 
 const EXIT_CODES: &str = "
-Nothing appears under the name given before all of it is written.
-With --json, standard output is the answer alone: what programs and tools print goes to standard
-error.
+The output appears under its name only when it is complete.
+With --json, standard output holds only the result; programs and tools print to standard error.
 
 Exit codes:
   0  done
   1  a trace is damaged, and nothing was written unless --keep-damaged was given;
-     or a front end lost events, and the folder has all that came
+     or a front end lost events, and the folder has those that arrived
   2  could not do it; nothing was written
-  N  of a program that was run and failed: its own, or 128 and the number of its signal;
-     the folder has all that came
+  N  a program that was run failed: its exit code, or 128 plus the number of its signal;
+     the folder has the events that arrived
 ";
 
 fn help() -> String {
@@ -85,7 +84,7 @@ fn help() -> String {
 
 /// Tools that only print need no folder.
 fn optional(output: clap::Arg) -> clap::Arg {
-    let help = "The folder to write; if not said, tools print their results and write no files";
+    let help = "Output folder; by default, tools print their results and write no files";
     output.required(false).default_value("-").hide_default_value(true).help(help)
 }
 

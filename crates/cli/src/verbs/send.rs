@@ -24,58 +24,57 @@ use std::time::{Duration, Instant};
 /// Time after which a connection counts as stable, and is no longer expected to break for the same reason as the last one.
 const SURELY_CONNECTED: Duration = Duration::from_secs(1);
 
-/// Send a stream to `quipu collect`, while it is written
+/// Send a stream to `quipu collect` while it is being written
 ///
-/// A file is followed until all producers in it have ended, as is a folder of files (a flight recorder). A pipe is read at once,
-/// whatever the network does: what was not sent waits in a folder, the spool. Where that is full, frames with records are
-/// dropped, and never what describes them; how many records that were is written into the stream.
+/// A file, or a folder of files (a flight recorder), is followed until all its producers have ended. A pipe is read without
+/// waiting for the network; unsent data waits in a folder, the spool. If the spool is full, frames with records are dropped,
+/// but never metadata; the number of dropped records is written into the stream.
 ///
-/// When a connection breaks or the collector is away, `send` tries again; what has arrived is not sent twice, not even by another
-/// run. It ends when all of it is on the collector's disk.
+/// If the connection breaks or the collector is unreachable, `send` retries; data that has arrived is not sent again, not
+/// even by another run. `send` exits when all data is on the collector's disk.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
-    /// A stream, a folder of them, or - for standard input
+    /// A stream, a folder of streams, or - for standard input
     #[arg(value_name = "STREAM", default_value = "-")]
     path: PathBuf,
-    /// The collector
+    /// Address of the collector
     #[arg(long, value_name = "HOST:PORT", required_unless_present = "new_certificate")]
     to: Option<String>,
-    /// Send what is there, and do not wait for more
+    /// Send the existing data and do not wait for more
     #[arg(long)]
     no_follow: bool,
-    /// Send only what was recorded in this time before the end, with all that describes it: 30s, 5m
+    /// Send only what was recorded in this time before the end, with all metadata: 30s, 5m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     since: Option<Duration>,
-    /// End if nothing could be sent for this time
+    /// Exit if nothing could be sent for this time
     #[arg(long, value_name = "TIME", value_parser = duration)]
     give_up: Option<Duration>,
     /// The token of the collector
-    #[arg(long, value_name = "FILE", help_heading = "Who is let in")]
+    #[arg(long, value_name = "FILE", help_heading = "Access control")]
     token: Option<PathBuf>,
-    /// Show this certificate instead of a token; its key is in FILE.key
+    /// Present this certificate instead of a token; its key is in FILE.key
     #[arg(
         long,
         value_name = "FILE",
         requires = "fingerprint",
         conflicts_with = "token",
-        help_heading = "Who is let in"
+        help_heading = "Access control"
     )]
     certificate: Option<PathBuf>,
-    /// The fingerprint of the collector's certificate
-    #[arg(long, value_name = "TEXT", requires = "certificate", help_heading = "Who is let in")]
+    /// Fingerprint of the collector's certificate
+    #[arg(long, value_name = "TEXT", requires = "certificate", help_heading = "Access control")]
     fingerprint: Option<String>,
-    /// Make key and certificate: FILE is for the collector (--accept), FILE.key for the sender alone
-    #[arg(long, value_name = "FILE", conflicts_with = "to", help_heading = "Who is let in")]
+    /// Create key and certificate: FILE for the collector (--accept), FILE.key for the sender alone
+    #[arg(long, value_name = "FILE", conflicts_with = "to", help_heading = "Access control")]
     new_certificate: Option<PathBuf>,
-    /// The folder in which what comes through a pipe waits; if not said, one among the temporary files, which is removed when all
-    /// of it was sent
+    /// Spool folder for data from a pipe; by default a temporary folder, which is removed after all of it was sent
     #[arg(long, value_name = "FOLDER", help_heading = "Spool")]
     spool: Option<PathBuf>,
-    /// Bytes that may wait there
+    /// Maximum size of the spool
     #[arg(long, value_name = "BYTES", value_parser = number::positive, default_value = "1Gi", help_heading = "Spool")]
     spool_size: u64,
-    /// Print what was sent as JSON
+    /// Print a summary as JSON
     #[arg(long)]
     json: bool,
 }

@@ -48,7 +48,7 @@ Examples:
 
 Exit codes:
   0  done
-  1  done, and something is wrong with the trace, or the answer is not what was asked for (a warm-up that did not end,
+  1  done, and something is wrong with the trace, or the result is incomplete (warm-up not finished,
      pages without a physical address), or the run was interrupted
   2  could not do it";
 
@@ -60,13 +60,14 @@ Examples:
 
 Exit codes:
   0  done
-  1  done, and something is wrong with the trace, or the answer is not what was asked for (a warm-up that did not end,
+  1  done, and something is wrong with the trace, or the result is incomplete (warm-up not finished,
      pages without a physical address), or the run was interrupted
   2  could not do it";
 
-const CSV_HELP: &str = "Print comma-separated values: a line for each cache or TLB, or the rows of TABLE, such as `caches.levels`";
+const CSV_HELP: &str =
+    "Print comma-separated values: one line per cache or TLB, or the rows of TABLE, such as `caches.levels`";
 
-/// What is simulated.
+/// The kinds of simulation.
 #[derive(Debug, clap::Subcommand)]
 enum Machine {
     Cache(CacheOptions),
@@ -74,21 +75,21 @@ enum Machine {
     Sweep(Box<sweep::Options>),
 }
 
-/// Simulate a hierarchy of caches
+/// Simulate a cache hierarchy
 ///
-/// Without options: four cores, each with 32 KiB of eight ways for instructions and as much for data, whose misses fetch
-/// the next line as well, over one shared cache of 8 MiB and sixteen ways.
+/// Default: four cores, each with a 32 KiB instruction cache and a 32 KiB data cache of eight ways and a next-line
+/// prefetcher, and a shared cache of 8 MiB and sixteen ways.
 #[derive(Debug, clap::Args)]
 #[command(after_help = CACHE_HELP)]
 struct CacheOptions {
     #[command(flatten)]
     run: RunOptions,
-    /// A configuration file of drmemtrace's simulator, or of the model's; it says all of the caches
+    /// Configuration file of drmemtrace's simulator, or of the model's; it defines all caches
     #[arg(long, value_name = "FILE", help_heading = "Caches",
           conflicts_with_all = ["l1i-size", "l1i-assoc", "l1d-size", "l1d-assoc", "ll-size", "ll-assoc",
                                 "line-size", "policy", "prefetcher", "coherence", "miss-file", "cores"])]
     config: Option<PathBuf>,
-    /// Whose caches: Quipu's, or those of Cacheray's simulator with their faults, which want a --config of its own
+    /// Cache model: Quipu's, or that of Cacheray's simulator with its faults, which needs a --config of its own
     #[arg(long, value_name = "MODEL", help_heading = "Caches", value_parser = models(), default_value = OWN)]
     model: String,
     #[command(flatten)]
@@ -104,14 +105,14 @@ const OWN: &str = "quipu";
 fn models() -> PossibleValuesParser {
     let others = OTHER_MODELS.iter();
     let own = PossibleValue::new(OWN).help("Quipu's own");
-    let others = others.map(|model| PossibleValue::new(model.name).help(format!("Those of {}", model.of)));
+    let others = others.map(|model| PossibleValue::new(model.name).help(format!("Model of {}", model.of)));
     PossibleValuesParser::new(std::iter::once(own).chain(others))
 }
 
 /// Simulate TLBs
 ///
-/// Without options: four cores, each with 32 entries for instructions and 32 for data, and a second level of 1024
-/// entries with four ways; the least frequently used entry is evicted.
+/// Default: four cores, each with 32 entries for instructions and 32 for data, and a second level of 1024 entries and four
+/// ways; policy LFU.
 #[derive(Debug, clap::Args)]
 #[command(after_help = TLB_HELP)]
 struct TlbOptions {
@@ -124,7 +125,7 @@ struct TlbOptions {
     flags: Flags<TlbFlags>,
 }
 
-/// What all simulations have in common.
+/// Options common to all simulations.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("csv", |csv| csv.help(CSV_HELP)))]
 struct RunOptions {
@@ -147,10 +148,10 @@ struct RunOptions {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Machine")]
 pub(super) struct Addresses {
-    /// Use physical addresses, as far as the trace tells them
+    /// Use physical addresses, as far as the trace has them
     #[arg(long)]
     pub(super) physical: bool,
-    /// Use physical addresses, and take them from this list of pages first
+    /// Use physical addresses, and look them up in this list of pages first
     #[arg(long, value_name = "FILE")]
     pub(super) v2p_file: Option<PathBuf>,
 }

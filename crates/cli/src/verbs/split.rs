@@ -7,12 +7,11 @@ use quipu_console::input::Stored;
 use quipu_console::rewrite::{self, EXIT_CODES, Output};
 use quipu_console::screen::{Outcome, Result, Screen};
 
-/// Write a trace with one file for each thread
+/// Split a trace into one file per thread
 ///
-/// Takes apart files in which several threads take turns, and files of cores. Threads come in the order of their clock
-/// readings, so files of cores come apart exactly if threads change there at clock readings, as they do in those that
-/// `quipu convert --sharding cores` writes. Encodings that a core's file lacks are taken from the others; idle time of cores
-/// is left out.
+/// Splits files that mix threads, and files of cores. Records are ordered by timestamps, so files of cores are split exactly
+/// if threads change at timestamps, as in those that `quipu convert --sharding cores` writes. Encodings that a core's file
+/// lacks are taken from the others; idle time of cores is dropped.
 #[derive(Debug, clap::Args)]
 #[command(after_help = help())]
 pub(crate) struct Options {

@@ -15,11 +15,10 @@ use quipu_console::session::{self, Extent};
 use quipu_console::simulation::{self, Surroundings, text_of};
 use std::path::PathBuf;
 
-/// Try caches of many sizes, ways, policies, lines and prefetchers at once
+/// Simulate caches of many sizes, ways, policies, line sizes and prefetchers at once
 ///
-/// Every combination that can be built is tried, in one read of the trace. Lists have commas, and a range such as 16K..1M
-/// doubles from its first number on. Without options: the first data caches of four cores, from 4K to 1M with 1 to 16 ways,
-/// under LRU.
+/// Simulates every valid combination in one read of the trace. Lists are separated by commas, and a range such as 16K..1M
+/// doubles from its first number. Default: the L1 data caches of four cores, 4K to 1M, 1 to 16 ways, LRU.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP, mut_arg("csv", |csv| csv.help(CSV_HELP)))]
 pub(super) struct Options {
@@ -32,8 +31,8 @@ pub(super) struct Options {
     csv: CsvOption,
     #[command(flatten)]
     page: PageOptions,
-    /// A file that says what is tried: on each line the name of an option and its values; options go before it
-    #[arg(long, value_name = "SPACE", help_heading = "What is tried")]
+    /// Configuration file: each line has the name of an option and its values; options override it
+    #[arg(long, value_name = "SPACE", help_heading = "Search space")]
     config: Option<PathBuf>,
     #[command(flatten)]
     flags: Flags<SweepFlags>,
@@ -41,7 +40,7 @@ pub(super) struct Options {
     addresses: Addresses,
 }
 
-const CSV_HELP: &str = "Print comma-separated values: a line for each cache, or the rows of TABLE";
+const CSV_HELP: &str = "Print comma-separated values: one line per cache, or the rows of TABLE";
 
 /// Flags for the options of a sweep.
 struct SweepFlags;

@@ -1,4 +1,4 @@
-//! `quipu tools`: which analyses there are, and what they need of a trace.
+//! `quipu tools`: lists the analyses and their requirements.
 
 use super::formats::{Setting, settings, with_options};
 use quipu::model::doc::{Block, Cell, Document};
@@ -6,7 +6,7 @@ use quipu::model::{Tool, ToolInfo, result};
 use quipu_console::screen::{Outcome, Result, Screen};
 use serde::Serialize;
 
-/// List the analyses, with their options and what they need of a trace
+/// List the analyses with their options and requirements
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {

@@ -7,12 +7,12 @@ use quipu_console::input::Stored;
 use quipu_console::rewrite::{self, EXIT_CODES, Output};
 use quipu_console::screen::{Outcome, Result, Screen};
 
-/// Write a part of a trace as a trace of its own, or several parts as windows
+/// Extract a range of a trace as a new trace, or several ranges as windows
 ///
 /// Records and instructions count along the sequence of all threads by time, as for `quipu view`, or from the beginning of
-/// each thread. A part begins and ends right before an instruction that is no kernel code, so instructions keep their data,
-/// and system calls their markers and kernel code; of several parts, none ends with a branch, whose successor follows it.
-/// Threads with nothing left are left out.
+/// each thread. A range begins and ends right before an instruction that is not kernel code, so instructions keep their data,
+/// and system calls their markers and kernel code; if there are several ranges, none ends with a branch, because its
+/// successor follows it. Threads without records in the ranges are dropped.
 #[derive(Debug, clap::Args)]
 #[command(after_help = help())]
 pub(crate) struct Options {

@@ -24,11 +24,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Print records, one a line
+/// Print records, one per line
 ///
-/// Records of several threads come in the order of their clock readings. A part of the trace is taken first, then
-/// records are chosen from it. Of a recording that an instrumented program left, everything is shown: accesses, calls, locks,
-/// allocations with their callers, each with its place in the source.
+/// Threads are interleaved by their timestamps. The range is selected first, then records in it. For the recording of an
+/// instrumented program, everything is printed: accesses, calls, locks, allocations with their callers, each with its source
+/// location.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
@@ -37,73 +37,73 @@ pub(crate) struct Options {
     #[command(flatten)]
     arranging: RecordOrder,
 
-    /// Print JSON, one object a line
+    /// Print JSON, one object per line
     #[arg(long, conflicts_with = "csv")]
     json: bool,
     /// Print CSV
     #[arg(long)]
     csv: bool,
-    /// Print rows of this table, as CSV unless JSON is asked for: a native table of the format, or one that is learned from the
-    /// trace, as `call.FUNCTION` with the arguments of a function as columns; an unknown name lists them
+    /// Print rows of this table, as CSV, or as JSON with --json: a native table of the format, or one learned from the trace,
+    /// such as `call.FUNCTION` with the arguments of a function as columns; an unknown name lists the tables
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
-    /// Print records as they are written, until the writer ends the trace or the run is interrupted; those of each of its
-    /// streams or files in their order. For streams that grow: their rows, and the traces that they carry, but for those whose
-    /// records have no order before the end
+    /// Print records as they are written, until the writer ends the trace or the run is interrupted, in order within each
+    /// stream or file. For growing streams: their rows, and the traces that they carry, except formats whose record order is
+    /// only known at the end
     #[arg(long, conflicts_with_all = ["skip", "take", "skip_instrs", "take_instrs", "since", "until", "order"])]
     follow: bool,
-    /// How to write x86 instructions
+    /// Syntax of x86 instructions
     #[arg(long, value_name = "SYNTAX", value_parser = ["att", "intel"])]
     syntax: Option<String>,
 
-    /// Leave out this many records at the start
-    #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Which part",
+    /// Skip this many records at the start
+    #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Range",
           conflicts_with_all = ["skip_instrs", "since", "until"])]
     skip: Option<u64>,
     /// Read this many records
-    #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Which part",
+    #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Range",
           conflicts_with = "take_instrs")]
     take: Option<u64>,
-    /// Leave out this many instructions at the start, with the records that belong to them
-    #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Which part",
+    /// Skip this many instructions at the start, with the records that belong to them
+    #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Range",
           conflicts_with_all = ["since", "until"])]
     skip_instrs: Option<u64>,
     /// Read this many instructions
-    #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Which part",
+    #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Range",
           conflicts_with_all = ["skip", "since", "until"])]
     take_instrs: Option<u64>,
-    /// Begin at this reading of the trace's clock
-    #[arg(long, value_name = "CLOCK", value_parser = number::number, help_heading = "Which part")]
+    /// Start at this timestamp
+    #[arg(long, value_name = "CLOCK", value_parser = number::number, help_heading = "Range")]
     since: Option<u64>,
-    /// End before this reading of the trace's clock
-    #[arg(long, value_name = "CLOCK", value_parser = number::number, help_heading = "Which part")]
+    /// End before this timestamp
+    #[arg(long, value_name = "CLOCK", value_parser = number::number, help_heading = "Range")]
     until: Option<u64>,
 
     /// Only records of this kind, such as read, write, instr, marker, or the name of a marker
-    #[arg(long = "kind", value_name = "KIND", value_delimiter = ',', help_heading = "Which records")]
+    #[arg(long = "kind", value_name = "KIND", value_delimiter = ',', help_heading = "Selection")]
     kinds: Vec<String>,
-    /// Only records of instructions at these addresses: `A..B` without B, or one address
-    #[arg(long, value_name = "A..B", value_parser = number::range, help_heading = "Which records")]
+    /// Only records of instructions at these addresses: `A..B` excludes B; or one address
+    #[arg(long, value_name = "A..B", value_parser = number::range, help_heading = "Selection")]
     pc: Option<RangeInclusive<u64>>,
     /// Only records that touch one of these addresses
-    #[arg(long, value_name = "A..B", value_parser = number::range, help_heading = "Which records")]
+    #[arg(long, value_name = "A..B", value_parser = number::range, help_heading = "Selection")]
     addr: Option<RangeInclusive<u64>>,
-    /// Only records for which this expression of SQL is true, over the columns of the table that is printed, such as
-    /// `type = 'write' AND size >= 8`; `docs/expressions.md` has the grammar
-    #[arg(long = "where", value_name = "EXPR", help_heading = "Which records")]
+    /// Only records for which this SQL expression is true, over the columns of the printed table, such as `type = 'write' AND
+    /// size >= 8`; `docs/expressions.md` has the grammar
+    #[arg(long = "where", value_name = "EXPR", help_heading = "Selection")]
     condition: Option<String>,
 
     #[command(flatten)]
     form: Calls,
 }
 
-/// How calls are printed, of traces that hold such.
+/// How to print calls, for traces that hold calls.
 #[derive(Clone, Debug, Default, clap::Args)]
-#[command(next_help_heading = "How calls are printed")]
+#[command(next_help_heading = "Printing of calls")]
 struct Calls {
     #[command(flatten)]
     flags: Flags<PrintFlags>,
-    /// Let files of raw memory replace others
+    /// Allow files of raw memory to replace others
     #[arg(long, requires = "blobs")]
     force: bool,
 }

@@ -13,83 +13,83 @@ struct Verb {
     options: &'static [(&'static str, &'static str)],
 }
 
-const OUTPUT: (&str, &str) = ("-o, --output=FILE", "what to write; a file of that name is replaced");
-const HELP: (&str, &str) = ("-h, --help", "say this");
+const OUTPUT: (&str, &str) = ("-o, --output=FILE", "output; an existing file is overwritten");
+const HELP: (&str, &str) = ("-h, --help", "print this help");
 
 const VERBS: &[Verb] = &[
     Verb {
         name: "diff",
-        title: "what differs between two traces",
+        title: "compare two traces",
         usage: "[OPTIONS] OLD NEW",
         options: &[
             ("-t, --tool=TOOL", "diff, line by line, or python, call by call"),
-            ("-c, --calls=SET", "calls of both; 0-10000 if not said"),
+            ("-c, --calls=SET", "calls of both traces; default 0-10000"),
             ("--ref-calls=SET", "calls of the old trace"),
             ("--src-calls=SET", "calls of the new trace"),
             ("--call-nos", "print numbers of calls"),
-            ("--suppress-common-lines", "print what differs only"),
+            ("--suppress-common-lines", "print only differences"),
             HELP,
         ],
     },
     Verb {
         name: "dump",
-        title: "the calls of traces as text",
+        title: "print the calls of traces as text",
         usage: "[OPTIONS] TRACE...",
         options: &[
-            ("-v, --verbose", "print all calls, also those that most people skip"),
-            ("--calls=SET", "these calls only"),
-            ("--grep=REGEX", "only functions whose names have this in them"),
+            ("-v, --verbose", "print all calls, including those usually skipped"),
+            ("--calls=SET", "only these calls"),
+            ("--grep=REGEX", "only functions whose names match"),
             ("--color[=WHEN]", "always, never or auto"),
             ("--thread-ids[=BOOL]", "print threads"),
-            ("--call-nos[=BOOL]", "print numbers of calls; yes if not said"),
-            ("--arg-names[=BOOL]", "print names of arguments; yes if not said"),
-            ("--multiline[=BOOL]", "print ends of lines as they are; yes if not said"),
+            ("--call-nos[=BOOL]", "print numbers of calls; default yes"),
+            ("--arg-names[=BOOL]", "print names of arguments; default yes"),
+            ("--multiline[=BOOL]", "print line breaks as they are; default yes"),
             ("--blobs", "write raw memory to files here"),
             HELP,
         ],
     },
     Verb {
         name: "info",
-        title: "what traces are, as JSON",
+        title: "describe traces as JSON",
         usage: "[OPTIONS] TRACE...",
         options: &[("--dump-frames", "list frames"), HELP],
     },
-    Verb { name: "leaks", title: "objects that are never destroyed", usage: "TRACE", options: &[HELP] },
+    Verb { name: "leaks", title: "list objects that are never destroyed", usage: "TRACE", options: &[HELP] },
     Verb {
         name: "repack",
-        title: "the same trace in another container",
+        title: "rewrite a trace in another container",
         usage: "[OPTIONS] TRACE FILE",
         options: &[
-            ("-s, --snappy", "as most readers like it; if nothing is said"),
+            ("-s, --snappy", "readable by most tools; the default"),
             ("-b, --brotli[=LEVEL]", "smallest"),
-            ("-z, --zstd[=LEVEL]", "small and fast, with a table of frames"),
+            ("-z, --zstd[=LEVEL]", "small and fast, with a seek table"),
             ("-g, --zlib[=LEVEL]", "for old readers"),
             HELP,
         ],
     },
     Verb {
         name: "sed",
-        title: "the same calls with some values replaced",
+        title: "replace values in calls",
         usage: "[OPTIONS] TRACE",
         options: &[
             (
                 "-e s/SEARCH/REPLACE/",
-                "strings and names equal to SEARCH; `@file(PATH)` for what a file holds",
+                "replace strings and names equal to SEARCH; `@file(PATH)` for the contents of a file",
             ),
-            ("--property=NAME=VALUE", "a property of the trace"),
-            ("--calls=SET", "in these calls only"),
+            ("--property=NAME=VALUE", "set a property of the trace"),
+            ("--calls=SET", "only in these calls"),
             OUTPUT,
             HELP,
         ],
     },
     Verb {
         name: "trim",
-        title: "some calls, frames or threads as a trace of their own",
+        title: "extract calls, frames or threads as a new trace",
         usage: "[OPTIONS] TRACE",
         options: &[
             ("--calls=SET", "these calls"),
             ("--frames=SET", "these frames"),
-            ("--thread=N", "of them those of this thread; may be said several times"),
+            ("--thread=N", "only calls of this thread; may be repeated"),
             OUTPUT,
             HELP,
         ],
@@ -166,7 +166,7 @@ pub(super) fn print(verb: Option<&str>) -> Result<Outcome> {
             for Verb { name, title, .. } in VERBS {
                 let _ = writeln!(text, "  {name:<8}{title}");
             }
-            let _ = writeln!(text, "\n`help VERB` tells its options.");
+            let _ = writeln!(text, "\n`help VERB` lists its options.");
         }
         Some(name) => {
             let Some(verb) = VERBS.iter().find(|verb| verb.name == name) else {

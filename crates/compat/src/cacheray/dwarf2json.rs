@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 pub(super) const HELP: &str = "\
 Usage: quipu as cacheray dwarf2json [--original] BINARY...
 
-Writes the types of each program, as its debug information has them, to NAME.dwarf.json beside it, where
-NAME is the program's name up to its first dot.
+Writes the types in the debug information of each program to NAME.dwarf.json next to it, where NAME is
+the program's name up to its first dot.
 
-  --original  only the types that Cacheray's extractor writes, with its faults
+  --original  write only the types that Cacheray's extractor writes, with its faults
 ";
 
 pub(super) fn run(args: &[String]) -> Result<Outcome> {

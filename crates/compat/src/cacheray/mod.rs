@@ -23,7 +23,7 @@ const HELP: [(&str, &str); 3] = [
     ("simulator", simulator::HELP),
     (
         "tracecheck",
-        "Usage: quipu as cacheray tracecheck FILE\n\nCounts the records of a trace by tag, up to the first unknown tag. Cacheray's program calls a cut trace\ncorrect and always exits with 0; here damage is reported, with exit code 1.\n",
+        "Usage: quipu as cacheray tracecheck FILE\n\nCounts the records of a trace by tag, up to the first unknown tag. Cacheray's program calls a\ntruncated trace correct and always exits with 0; here damage is reported, with exit code 1.\n",
     ),
 ];
 

@@ -29,14 +29,14 @@ Usage: quipu as cacheray simulator -i TRACE -c CONFIG [OPTIONS]
 Simulates caches as Cacheray does, faults included. Events go to [TRACE].SimulationOutput.HHMMSS,
 the records as text to traceLog.txt, and tables of structures and levels to standard output.
 
-  -i TRACE   the trace, little-endian with addresses of 64 bits
-  -c CONFIG  the caches, as JSON
-  -d TYPES   types of the program, as dwarf2json writes them
-  -r REMAP   where members of structures lie instead
-  -s         events to standard output instead of a file; nothing else is printed then
-  -t         no line of progress (there is none)
+  -i TRACE   trace, little-endian with 64-bit addresses
+  -c CONFIG  cache configuration, as JSON
+  -d TYPES   types of the program, from dwarf2json
+  -r REMAP   new positions of structure members
+  -s         print only events, to standard output instead of a file
+  -t         no progress line (there is none)
   -l LIST    ignored, as by Cacheray
-  --out DIR  where files go, if not to the working folder
+  --out DIR  output folder; default: the working directory
 ";
 
 /// Parsed arguments of the simulator.

@@ -62,8 +62,7 @@ static CHECK_INFO: ToolInfo = check::info("drmemtrace", Columns::RAW, Columns::N
 
 /// The options that all tools called `check` have, and those that select a part.
 const OPTIONS: [OptionSpec; 9] = {
-    let [max, only, without, decode] =
-        check::options("leave out the rules that need encodings, which is faster");
+    let [max, only, without, decode] = check::options("skip the rules that need encodings, which is faster");
     let [skip_instrs, skip_records, from_clock, take_instrs, take_records] = range::OPTIONS;
     [max, only, without, decode, skip_instrs, skip_records, from_clock, take_instrs, take_records]
 };

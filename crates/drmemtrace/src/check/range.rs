@@ -10,11 +10,10 @@ pub(super) const OPTIONS: [OptionSpec; 5] =
     [SKIP_INSTRS, SKIP_RECORDS, FROM_CLOCK, TAKE_INSTRS, TAKE_RECORDS];
 
 const SKIP_INSTRS: OptionSpec =
-    count("skip-instrs", "0", "report nothing of the first `N` instructions of each shard");
+    count("skip-instrs", "0", "do not report findings in the first `N` instructions of each shard");
 const SKIP_RECORDS: OptionSpec =
-    count("skip-records", "0", "report nothing of the first `N` records of each shard");
-const FROM_CLOCK: OptionSpec =
-    count("from-clock", "0", "report nothing of what comes before this clock reading");
+    count("skip-records", "0", "do not report findings in the first `N` records of each shard");
+const FROM_CLOCK: OptionSpec = count("from-clock", "0", "do not report findings before this timestamp");
 const TAKE_INSTRS: OptionSpec = count("take-instrs", "all", "stop after `N` instructions of each shard");
 const TAKE_RECORDS: OptionSpec = count("take-records", "all", "stop after `N` records of each shard");
 

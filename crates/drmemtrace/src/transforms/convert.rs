@@ -11,8 +11,7 @@ const SHARDING: OptionSpec = OptionSpec::new(
     "sharding",
     Kind::Choice(&["threads", "cores"]),
     "",
-    "what each file is to be about: threads, or cores, on which threads take turns as they were recorded; as in the source if \
-     not said",
+    "one file for each thread, or for each core with the turns of threads as recorded; by default as in the source",
 )
 .value("WHAT")
 .group(WRITING);
@@ -22,7 +21,7 @@ const FORMAT_VERSION: OptionSpec = OptionSpec::new(
     "format-version",
     Kind::Choice(&["2", "3", "4", "5", "6", "7", "source"]),
     "source",
-    "version of the format: a later one than the source's, at most 7, as far as the trace tells what that needs",
+    "version of the format: later than the source's, at most 7, if the trace has the information that it needs",
 )
 .value("2..7|source")
 .group(WRITING);

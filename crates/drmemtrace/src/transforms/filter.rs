@@ -11,20 +11,20 @@ use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, T
 use quipu_model::{Error, OptionSpec, Options, Result, ShardKind, Trace, number};
 use std::sync::Arc;
 
-const LEFT_OUT: &str = "What is left out";
-const CHANGED: &str = "What is changed";
+const LEFT_OUT: &str = "Removal";
+const CHANGED: &str = "Changes";
 
 const DROP: OptionSpec = OptionSpec::new(
     "drop",
     Kind::Text,
     "",
-    "leave out records of these kinds, such as read, prefetch, data, flush",
+    "remove records of these kinds, such as read, prefetch, data, flush",
 )
 .value("KIND")
 .listed()
 .group(LEFT_OUT);
 const DROP_MARKER: OptionSpec =
-    OptionSpec::new("drop-marker", Kind::Text, "", "leave out markers of these kinds, by name or number")
+    OptionSpec::new("drop-marker", Kind::Text, "", "remove markers of these kinds, by name or number")
         .value("MARKER")
         .listed()
         .group(LEFT_OUT);
@@ -32,13 +32,13 @@ const KEEP_MARKER: OptionSpec = OptionSpec::new(
     "keep-marker",
     Kind::Text,
     "",
-    "keep markers of these kinds only, besides those that a trace, or the flow of its instructions, cannot do without",
+    "keep only markers of these kinds, and those that a trace, or the flow of its instructions, requires",
 )
 .value("MARKER")
 .listed()
 .group(LEFT_OUT);
 const ADDR: OptionSpec =
-    OptionSpec::new("addr", Kind::Range, "", "keep only those accesses that touch one of these addresses")
+    OptionSpec::new("addr", Kind::Range, "", "keep only accesses that touch one of these addresses")
         .listed()
         .group(LEFT_OUT);
 const FUNCTION: OptionSpec =
@@ -50,41 +50,41 @@ const CACHE: OptionSpec = OptionSpec::new(
     "cache",
     Kind::Bytes,
     "none",
-    "leave out accesses that hit a direct-mapped cache of this many bytes",
+    "remove accesses that hit a direct-mapped cache of this many bytes",
 )
 .group(LEFT_OUT);
 const ICACHE: OptionSpec = OptionSpec::new(
     "icache",
     Kind::Bytes,
     "none",
-    "leave out instructions that hit a direct-mapped cache of this many bytes; markers count all of them",
+    "remove instructions that hit a direct-mapped cache of this many bytes; markers count all of them",
 )
 .group(LEFT_OUT);
-const INSTR_ONLY: OptionSpec = OptionSpec::flag("instr-only", "leave out all data").group(LEFT_OUT);
+const INSTR_ONLY: OptionSpec = OptionSpec::flag("instr-only", "remove all data").group(LEFT_OUT);
 const DROP_KERNEL: OptionSpec = OptionSpec::new(
     "drop-kernel",
     Kind::Choice(&["all", "all-but-syscalls"]),
     "none",
-    "leave out kernel code: all of it, or all but that of system calls",
+    "remove kernel code: all of it, or all except that of system calls",
 )
 .value("WHICH")
 .bare("all")
 .group(LEFT_OUT);
-const NO_ENCODINGS: OptionSpec = OptionSpec::flag("no-encodings", "leave out the bytes of instructions")
+const NO_ENCODINGS: OptionSpec = OptionSpec::flag("no-encodings", "remove the bytes of instructions")
     .group(LEFT_OUT)
     .excludes(&["regdeps", "until"]);
 const UNTIL: OptionSpec = OptionSpec::new(
     "until",
     Kind::Count,
     "",
-    "end filtering at this reading of the clock, or with the file if that comes first; everything later stays",
+    "stop filtering at this timestamp, or at the end of the file; keep everything later",
 )
 .value("CLOCK")
 .group(LEFT_OUT);
 const REGDEPS: OptionSpec = OptionSpec::flag(
     "regdeps",
-    "replace the bytes of instructions by their dependencies, and leave out what published traces of this kind do not tell: \
-     processors, kernel code, and markers of system calls, signals and functions but futex; for x86 and AArch64",
+    "replace the bytes of instructions by their dependencies, and remove what published traces of this kind lack: \
+     processors, kernel code, and markers of system calls, signals and functions except futex; for x86 and AArch64",
 )
 .group(CHANGED)
 .excludes(&["until"]);

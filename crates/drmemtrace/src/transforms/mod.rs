@@ -31,7 +31,7 @@ pub(crate) const CHUNK_INSTRS: OptionSpec = OptionSpec::new(
     "chunk-instrs",
     Kind::Count,
     "",
-    "instructions in each chunk of a zip archive; as many as in the source if not said",
+    "instructions in each chunk of a zip archive; by default as in the source",
 )
 .group(WRITING);
 

@@ -8,48 +8,45 @@ use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, T
 use quipu_model::{Error, ErrorKind, OptionSpec, Options, Result, Trace, Window};
 use std::ops::{Range, RangeInclusive};
 
-const PART: &str = "Which part";
+const PART: &str = "Range";
 /// Options with units other than records.
 const NOT_RECORDS: &[&str] = &["skip-instrs", "take-instrs", "since", "until", "instrs"];
 /// Options with units other than a number of instructions.
 const NOT_INSTRS: &[&str] = &["since", "until", "instrs"];
 
-const SKIP: OptionSpec =
-    OptionSpec::new("skip", Kind::Count, "0", "leave out this many records at the start")
-        .group(PART)
-        .excludes(NOT_RECORDS);
+const SKIP: OptionSpec = OptionSpec::new("skip", Kind::Count, "0", "skip this many records at the start")
+    .group(PART)
+    .excludes(NOT_RECORDS);
 const TAKE: OptionSpec =
     OptionSpec::new("take", Kind::Count, "", "keep this many records").group(PART).excludes(NOT_RECORDS);
 const SKIP_INSTRS: OptionSpec =
-    OptionSpec::new("skip-instrs", Kind::Count, "0", "leave out this many instructions at the start")
+    OptionSpec::new("skip-instrs", Kind::Count, "0", "skip this many instructions at the start")
         .group(PART)
         .excludes(NOT_INSTRS);
 const TAKE_INSTRS: OptionSpec =
     OptionSpec::new("take-instrs", Kind::Count, "", "keep this many instructions")
         .group(PART)
         .excludes(NOT_INSTRS);
-const SINCE: OptionSpec =
-    OptionSpec::new("since", Kind::Count, "", "begin at this reading of the trace's clock")
-        .value("CLOCK")
-        .group(PART)
-        .excludes(&["instrs"]);
-const UNTIL: OptionSpec =
-    OptionSpec::new("until", Kind::Count, "", "end before this reading of the trace's clock")
-        .value("CLOCK")
-        .group(PART)
-        .excludes(&["instrs"]);
+const SINCE: OptionSpec = OptionSpec::new("since", Kind::Count, "", "start at this timestamp")
+    .value("CLOCK")
+    .group(PART)
+    .excludes(&["instrs"]);
+const UNTIL: OptionSpec = OptionSpec::new("until", Kind::Count, "", "end before this timestamp")
+    .value("CLOCK")
+    .group(PART)
+    .excludes(&["instrs"]);
 const INSTRS: OptionSpec = OptionSpec::new(
     "instrs",
     Kind::Range,
     "",
-    "keep these instructions, counted from 0: `A..B` without B; several are windows of the new trace, numbered from 0 in its \
-     order; those that overlap or touch are one",
+    "keep these instructions, counted from 0: `A..B` excludes B; several ranges become windows of the new trace, numbered \
+     from 0 in its order; ranges that overlap or touch are joined",
 )
 .listed()
 .group(PART);
 const PER_THREAD: OptionSpec = OptionSpec::flag(
     "per-thread",
-    "count from the beginning of each thread, instead of along the sequence of all",
+    "count from the beginning of each thread instead of along the sequence of all threads",
 )
 .group(PART);
 

@@ -56,23 +56,23 @@ const BY: OptionSpec = OptionSpec::new(
     "by",
     Kind::Text,
     "none",
-    "keys: expressions separated by commas, each optionally with `AS name`",
+    "keys: comma-separated expressions, each optionally with `AS name`",
 )
 .value("EXPRS");
 const AGG: OptionSpec = OptionSpec::new(
     "agg",
     Kind::Text,
     "count()",
-    "aggregations separated by commas: count, sum, avg, min, max, stddev, quantize, lquantize, llquantize",
+    "comma-separated aggregations: count, sum, avg, min, max, stddev, quantize, lquantize, llquantize",
 )
 .value("AGGS");
 const WHERE: OptionSpec =
     OptionSpec::new("where", Kind::Text, "all", "only rows for which this expression is true").value("EXPR");
 const OF: OptionSpec =
-    OptionSpec::new("of", Kind::Text, "any", "the table or lens whose rows are aggregated").value("NAME");
+    OptionSpec::new("of", Kind::Text, "any", "table or lens whose rows are aggregated").value("NAME");
 const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "20", "how many keys to list; 0 for all");
 const KEYS_LIMIT: OptionSpec =
-    OptionSpec::new("keys-limit", Kind::Count, "1000000", "maximum number of distinct keys");
+    OptionSpec::new("keys-limit", Kind::Count, "1000000", "maximum number of keys");
 
 static INFO: ToolInfo = ToolInfo {
     name: "aggregate",

@@ -61,7 +61,7 @@ mod tests;
 #[derive(Debug)]
 pub struct Hot;
 
-const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "10", "number of rows in each list");
+const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "10", "how many rows each list has");
 const SYNTAX: OptionSpec =
     OptionSpec::new("syntax", Kind::Text, "att", "syntax of x86 disassembly: att or intel");
 

@@ -53,13 +53,13 @@ mod tests;
 pub struct ReuseDistance;
 
 const THRESHOLD: OptionSpec =
-    OptionSpec::new("threshold", Kind::Count, "100", "references at more than this distance are distant")
+    OptionSpec::new("threshold", Kind::Count, "100", "distance above which a reference counts as distant")
         .value("LINES");
 const LIMIT: OptionSpec = OptionSpec::new(
     "limit",
     Kind::Count,
     "0",
-    "maximum lines on a stack, above which the lowest is pruned; 0 for no limit",
+    "maximum number of lines on a stack; the lowest is pruned; 0 for no limit",
 )
 .value("LINES");
 const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "10", "number of lines in each list");

@@ -80,7 +80,7 @@ const LETTER: OptionSpec = OptionSpec::new(
     "letter",
     Kind::Count,
     "500000",
-    "instructions, idle or wait records per letter of a core's schedule",
+    "how many instruction, idle or wait records each letter of a core's schedule stands for",
 );
 
 impl Tool for Schedule {

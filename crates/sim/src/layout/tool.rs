@@ -70,16 +70,16 @@ const TYPE: OptionSpec = option(
     "type",
     Kind::Text,
     "none",
-    "the type, as C, C++, Rust or LLVM writes it; alone, layouts of it are proposed",
+    "the type, in C, C++, Rust or LLVM syntax; without other options, layouts of it are proposed",
     "",
 );
 const ORDER: OptionSpec =
-    option("order", Kind::Text, "none", "members in this order; all others follow", "").value("MEMBERS");
+    option("order", Kind::Text, "none", "order of members; all others follow", "").value("MEMBERS");
 const SPLIT: OptionSpec = option(
     "split",
     Kind::Text,
     "none",
-    "hot members apart: their names, `cold=` and names, or `hot` to find them",
+    "split off hot members: their names, `cold=` and names, or `hot` to find them",
     "",
 )
 .value("MEMBERS");
@@ -95,20 +95,19 @@ const PAD: OptionSpec = option(
     "pad",
     Kind::Text,
     "none",
-    "bytes left free: `MEMBER=BYTES`, `MEMBER=line`, or `line` for lines of its own for each element",
+    "padding: `MEMBER=BYTES`, `MEMBER=line`, or `line` to give each element lines of its own",
     "",
 )
 .value("ROOM")
 .listed();
-const ALIGN: OptionSpec =
-    option("align", Kind::Bytes, "0", "what each element's address is a multiple of", "");
+const ALIGN: OptionSpec = option("align", Kind::Bytes, "0", "alignment of each element", "");
 const REMAP: OptionSpec =
-    option("remap", Kind::Path, "none", "a file of Cacheray's simulator that says where members lie", "");
+    option("remap", Kind::Path, "none", "remap file of Cacheray's simulator, which places members", "");
 const LANGUAGE: OptionSpec = option(
     "language",
     Kind::Choice(&["c", "cpp", "rust"]),
     "as the type",
-    "the language of the new declaration",
+    "language of the new declaration",
     "",
 )
 .value("c|cpp|rust");

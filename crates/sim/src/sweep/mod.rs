@@ -56,17 +56,16 @@ mod tests;
 pub struct SweepTool;
 
 /// Heading of the options that select the caches to try.
-const TRIED: &str = "Which caches are tried";
+const TRIED: &str = "Search space";
 
 const WARMUP_INSTRS: OptionSpec = option(
     "warmup-instrs",
     Kind::Count,
     "0",
-    "begin the statistics after this many instructions",
+    "start the statistics after this many instructions",
     WARMUP_REFS.group,
 );
-const THREADS: OptionSpec =
-    option("threads", Kind::Count, "all", "number of threads that share the work", "");
+const THREADS: OptionSpec = option("threads", Kind::Count, "all", "number of worker threads", "");
 
 /// An option with a list of values; the lists of several such options are combined.
 const fn list(name: &'static str, default: &'static str, doc: &'static str) -> OptionSpec {
@@ -80,19 +79,23 @@ pub static INFO: ToolInfo = ToolInfo {
     needs: Needs { format: None, required: Columns::ACCESSES, optional: OPTIONAL.or(Columns::INSTRS) },
     order: Order::Time,
     options: &[
-        option("level", Kind::Text, "l1d", "level to vary: l1i, l1d, l1 (one for both) or ll", TRIED),
+        option("level", Kind::Text, "l1d", "caches to vary: l1i, l1d, l1 (one for both) or ll", TRIED),
         list("sizes", "4K..1M", "sizes in bytes, with K, M or G; a range doubles"),
-        list("ways", "1..16", "lines in a set"),
-        list("policies", "LRU", "LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM, OPT"),
-        list("line-sizes", "64", "bytes in a line, powers of two"),
+        list("ways", "1..16", "associativities"),
+        list(
+            "policies",
+            "LRU",
+            "replacement policies: LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM, OPT",
+        ),
+        list("line-sizes", "64", "line sizes in bytes, powers of two"),
         list("prefetchers", "none", "prefetchers of these caches: none, nextline, stride, stream"),
-        OptionSpec::flag("bound", "compare each with Belady's policy").group(TRIED),
+        OptionSpec::flag("bound", "compare each with Belady's optimal policy").group(TRIED),
         CORES,
-        L1I_SIZE.doc("with `ll`: size of each first instruction cache"),
+        L1I_SIZE.doc("with `ll`: size of each L1 instruction cache"),
         L1I_ASSOC,
-        L1D_SIZE.doc("with `ll`: size of each first data cache"),
+        L1D_SIZE.doc("with `ll`: size of each L1 data cache"),
         L1D_ASSOC,
-        PREFETCHER.doc("with `ll`: prefetcher of first data caches"),
+        PREFETCHER.doc("with `ll`: prefetcher of L1 data caches"),
         WARMUP_INSTRS,
         SKIP_REFS,
         WARMUP_REFS,

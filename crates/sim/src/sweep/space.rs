@@ -97,7 +97,7 @@ pub const KEYS: [(&str, &str); 20] = [
     ("level", "l1i, l1d, l1, ll"),
     ("sizes", SIZES),
     ("ways", "whole numbers, 1 or more"),
-    ("policies", "LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM, OPT"),
+    ("policies", "replacement policies: LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM, OPT"),
     ("line-sizes", "powers of two, 4 or more, or a range such as 32..128"),
     ("prefetchers", "none, nextline, stride, stream"),
     ("bound", "true, false"),

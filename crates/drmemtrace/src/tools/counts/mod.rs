@@ -41,7 +41,7 @@ const PER_THREAD: OptionSpec = OptionSpec::new(
     "per-thread",
     Kind::Flag,
     "true",
-    "no effect: threads are always listed; accepted for consistency with other tools",
+    "each thread's counts are always printed; accepted for compatibility with other tools",
 );
 
 static COUNTS_INFO: ToolInfo = ToolInfo {
