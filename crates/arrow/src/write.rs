@@ -153,6 +153,8 @@ fn properties(schema: &SchemaRef, packing: Packing) -> Result<WriterProperties> 
         .set_created_by(concat!("quipu ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(compression)
         .set_statistics_enabled(EnabledStatistics::Page)
+        // The index of pages has no checksum: what it says is compared with their heads.
+        .set_write_page_header_statistics(true)
         .set_max_row_group_row_count(Some(GROUP_ROWS))
         .set_data_page_row_count_limit(PAGE_ROWS)
         // Limits are looked at after each part of this many rows.

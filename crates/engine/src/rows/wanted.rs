@@ -10,10 +10,10 @@ use quipu_model::row_source::{LentRows, RowSource, positions};
 use quipu_model::schema::{Field, Role, Schema, SchemaKey, Storage};
 use quipu_model::trace::settled;
 use quipu_model::{
-    Accept, Batch, Chosen, Columns, Error, Predicate, Result, Scan, Shard, ShardId, ShardKind, Span,
-    TableBuf, Trace, Window,
+    Accept, Batch, Chosen, Columns, Condition, Error, Predicate, Result, Scan, Shard, ShardId, ShardKind,
+    Span, TableBuf, Trace, Window,
 };
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 /// A selection, made ready for one trace.
@@ -92,6 +92,7 @@ impl Wanted {
             template: Scan {
                 tables: table.into_iter().collect(),
                 batch_records,
+                only: only(trace, &inner, selection, &predicate),
                 ..Scan::new(ShardId(0)).columns(columns)
             },
             batch_rows: selection.batch_rows.max(1) as usize,
@@ -244,6 +245,30 @@ fn threads(schema: &Schema, lens: Option<usize>, predicate: &Predicate) -> Vec<u
     let is_known = lens.is_some() || schema.key == SchemaKey::default();
     let threads = predicate.threads.iter().filter(|_| is_known);
     threads.map(|thread| thread.packed()).collect()
+}
+
+/// What rows must have in columns of numbers, for readers that know what they need not read.
+fn only(trace: &dyn Trace, schema: &Schema, selection: &Selection, predicate: &Predicate) -> Vec<Condition> {
+    // Positions along the sequence count the records of the shards before; traces that others are made of may number threads
+    // in another way.
+    if selection.order == RowOrder::Time || trace.origin().is_some() {
+        return Vec::new();
+    }
+    let is_range = |condition: &&Condition| matches!(condition.accept, Accept::Between(_));
+    let mut all: Vec<Condition> = predicate.columns.iter().filter(is_range).cloned().collect();
+    let mut add = |role, range: Option<RangeInclusive<u64>>| {
+        // Rows that have no value may say 0.
+        let range = range.filter(|range| *range.start() > 0);
+        if let (Some(at), Some(range)) = (schema.position_of(role), range) {
+            let accept = Accept::Between((*range.start()).into()..=(*range.end()).into());
+            all.push(Condition { column: schema.fields[at].name.to_string(), accept });
+        }
+    };
+    let packed = || predicate.threads.iter().map(|thread| thread.packed());
+    add(Role::THREAD, packed().min().zip(packed().max()).map(|(least, most)| least..=most));
+    add(Role::TIME, predicate.time.clone());
+    add(Role::PC, predicate.pc.clone());
+    all
 }
 
 /// The part of the trace outside which no row passes.
