@@ -101,7 +101,7 @@ impl Departures {
         let (mut tables, mut values) = self.used.try_recv().unwrap_or_else(|_| (fresh(), Values::default()));
         match self.lens {
             None => std::mem::swap(&mut batch.tables, &mut tables),
-            Some(lens) => tables = batch.take_lenses().nth(lens).into_iter().collect(),
+            Some(lens) => tables = batch.take_lens(lens).into_iter().collect(),
         }
         // What a reader still needs of the values it hands out, it keeps elsewhere.
         std::mem::swap(&mut batch.values, &mut values);

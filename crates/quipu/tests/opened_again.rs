@@ -3,7 +3,7 @@
 use quipu::columnar::trace::ColumnarTrace;
 use quipu::engine::{RunOptions, Selection, Watch, plan, row_names, rows, run};
 use quipu::model::column::Column;
-use quipu::model::transform::{OneShard, Silent, TransformJob};
+use quipu::model::transform::{OneShard, Progress, Silent, TransformJob};
 use quipu::model::{
     Accept, ColumnTable, Condition, Damaged, Error, Given, OpenOptions, Options, Predicate, Scan, Table,
     Trace, Transform, Window,
@@ -14,6 +14,7 @@ use quipu_query::export::{Export, OPTIONS};
 use quipu_testkit::fixtures;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Writes a trace as a folder or file.
 fn written(source: &Path, form: Form, given: &[(&str, &str)], to: &Path) {
@@ -33,6 +34,56 @@ fn written(source: &Path, form: Form, given: &[(&str, &str)], to: &Path) {
         sequence: &OneShard,
     };
     export.run(&job, &Silent).unwrap_or_else(|error| panic!("{}: {error}", source.display()));
+}
+
+/// Adds up what is done.
+#[derive(Default)]
+struct Adding {
+    records: AtomicU64,
+}
+
+impl Progress for Adding {
+    fn advance(&self, records: u64, _: u64) {
+        self.records.fetch_add(records, Ordering::Relaxed);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_folder_is_written_in_one_read() {
+    let place = tempfile::tempdir().unwrap();
+    for (name, n_records) in [("drmemtrace/threadsig.x64", 600_000), ("cacheray/shapes.trace", 0)] {
+        let (path, to) = (fixtures(name), place.path().join("t.parquet"));
+        let export = Export { open: |source, options| quipu::open(source, options), form: Form::Parquet };
+        let job = TransformJob {
+            source: &Source::open(&path).unwrap(),
+            opening: &OpenOptions::default(),
+            options: &Options::parse("export", &OPTIONS, &Given::default()).unwrap(),
+            output: &to,
+            replace: false,
+            container: None,
+            level: None,
+            damaged: Damaged::Refuse,
+            strict: false,
+            threads: 1,
+            sequence: &OneShard,
+        };
+        let progress = Adding::default();
+        export.run(&job, &progress).unwrap();
+        let trace = opened(&path);
+        let mut stream = rows(trace.clone(), &Selection::new(row_names(&*trace).unwrap().remove(0))).unwrap();
+        while let Some(rows) = stream.next() {
+            rows.unwrap();
+        }
+        let read = stream.watch().progress().records;
+        let told = progress.records.into_inner();
+        assert!(told <= read && read >= n_records, "{name}: {told} records were read, of {read}");
+        assert!(2 * told > read || n_records == 0, "{name}: {told} records were read, of {read}");
+        std::fs::remove_dir_all(&to).unwrap();
+    }
 }
 
 fn opened(path: &Path) -> Arc<dyn Trace> {

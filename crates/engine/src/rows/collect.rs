@@ -19,6 +19,8 @@ const MAX_TEXT_BYTES: usize = 64 << 20;
 /// Makes batches of rows.
 pub(super) struct Collector {
     wanted: Arc<Wanted>,
+    /// The number of its selection.
+    nth: usize,
     /// How the format writes values of any shape.
     form: Option<Box<dyn RowForm>>,
     /// Rows of the batch that are chosen.
@@ -37,11 +39,12 @@ impl Collector {
     ///
     /// # Errors
     /// What the format says of how it writes values.
-    pub(super) fn new(trace: &dyn Trace, wanted: &Arc<Wanted>) -> Result<Collector> {
+    pub(super) fn new(trace: &dyn Trace, nth: usize, wanted: &Arc<Wanted>) -> Result<Collector> {
         let form = if wanted.is_plain { None } else { trace.row_form(&PrintOptions::default())? };
         let columns = wanted.schema.fields.iter().map(Column::new).collect();
         Ok(Collector {
             wanted: wanted.clone(),
+            nth,
             form,
             rows: Vec::new(),
             records: Vec::new(),
@@ -57,7 +60,7 @@ impl Collector {
     }
 
     /// Takes the rows of a batch that belong to some of its records, and its findings, and sends batches that are full; false if
-    /// they are no longer wanted.
+    /// they are no longer wanted. A table stands as the first of the batch.
     ///
     /// # Errors
     /// What kept a value from being written.
@@ -108,7 +111,7 @@ impl Collector {
         let fresh = self.wanted.schema.fields.iter().map(Column::new).collect();
         let columns = std::mem::replace(&mut self.columns, fresh);
         let n_rows = std::mem::take(&mut self.n_rows);
-        send(Message::Rows(RowBatch::new(self.wanted.schema.clone(), columns, n_rows)))
+        send(Message::Rows(self.nth, RowBatch::new(self.wanted.schema.clone(), columns, n_rows)))
     }
 
     /// Takes all rows of a batch without a copy; the reader gets new buffers.
@@ -119,7 +122,7 @@ impl Collector {
             Some(lens) => (own_columns(batch, &self.records, n_rows, wanted), Some(lens)),
         };
         let rows = match lens.filter(|_| !self.counts_along) {
-            Some(lens) => batch.take_lenses().nth(lens),
+            Some(lens) => batch.take_lens(lens),
             None => batch.tables.first_mut().map(|table| {
                 let fresh = table.fresh();
                 std::mem::replace(table, fresh)

@@ -7,7 +7,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// What a worker has to say.
 pub(super) enum Message {
-    Rows(RowBatch),
+    /// Of the selection with this number.
+    Rows(usize, RowBatch),
     /// What was found wrong with the trace.
     Found(Vec<Finding>),
     /// The rest of a unit cannot be read.

@@ -109,6 +109,26 @@ impl Wanted {
         self.lens
     }
 
+    /// Whether positions of records are delivered or looked at.
+    pub(super) fn has_positions(&self) -> bool {
+        self.has_positions
+    }
+
+    /// One read that has what each of these needs.
+    pub(super) fn template_of(all: &[Arc<Wanted>]) -> Scan {
+        let mut template = Scan::new(ShardId(0));
+        for (at, wanted) in all.iter().enumerate() {
+            let Scan { columns, tables, batch_records, only, .. } = &wanted.template;
+            template.columns |= *columns;
+            template.tables.extend(tables);
+            template.batch_records =
+                if at == 0 { *batch_records } else { template.batch_records.max(*batch_records) };
+            // What one table has no use for, another has.
+            template.only = if all.len() == 1 { only.clone() } else { Vec::new() };
+        }
+        template
+    }
+
     /// What a batch takes, about.
     pub(super) fn bytes_per_batch(&self) -> usize {
         let width = |field: &Field| match field.ty.storage() {
