@@ -47,6 +47,9 @@ pub(super) fn page(root: &Path) -> Result<String> {
         let schema = rows.schema();
         write!(text, "\n### `{}`\n\n{}\nFilled by: {families}.\n", schema.name, schema.doc)?;
         columns(schema.fields.iter().skip(1), &mut text)?;
+        if info.rows == Columns::CALLS {
+            values_of_calls(&seen, &mut text)?;
+        }
     }
     rows_of_analyses(&mut text)?;
     text.push_str("\n## Native tables\n");
@@ -65,6 +68,19 @@ pub(super) fn page(root: &Path) -> Result<String> {
     }
     text.push_str("\nBeside these, a trace may teach tables: `call.FUNCTION` of traces of calls has the arguments of one function, and a stream has a table for each schema that its producer describes.\n");
     Ok(text)
+}
+
+/// Where values of calls are that are no numbers: there is no column of any shape, and no family but those with such a table has
+/// them.
+fn values_of_calls(seen: &BTreeMap<String, Seen>, text: &mut String) -> Result<()> {
+    let has_values = seen.iter().filter(|(_, seen)| seen.columns.has(Columns::CALL_VALUES));
+    let families = has_values.map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+    writeln!(
+        text,
+        "\nValues of any shape, `calls.values`, are filled by: {families}. A native table has them, a row for each, with texts, \
+         structures and arrays as JSON. Other families record numbers only: `args` and `result` have all that there is."
+    )?;
+    Ok(())
 }
 
 /// The rows that analyses hand on.
