@@ -19,7 +19,7 @@ use std::io::Write;
 
 /// Rows of a group of a Parquet file. Readers jump over whole groups, and over pages within them.
 const GROUP_ROWS: usize = 1 << 20;
-/// Bytes of rows that wait for their group to be full, about.
+/// Bytes of rows that wait for their group to be full, about, of a file that is written alone.
 const GROUP_BYTES: usize = 128 << 20;
 /// Rows of a page: what a query for a small range has to unpack.
 const PAGE_ROWS: usize = 1 << 14;
@@ -40,11 +40,13 @@ pub enum Form {
 pub struct Packing {
     /// Level of zstd; 0 for none.
     pub level: i32,
+    /// Bytes of rows of Parquet that wait for their group to be full, about.
+    pub group_bytes: usize,
 }
 
 impl Default for Packing {
     fn default() -> Packing {
-        Packing { level: 1 }
+        Packing { level: 1, group_bytes: GROUP_BYTES }
     }
 }
 
@@ -91,7 +93,7 @@ impl<W: Write + Send> Sink<W> {
                 Inner::Stream(Box::new(writer.map_err(of_arrow)?))
             }
             Form::Parquet => {
-                let most = (GROUP_ROWS, GROUP_BYTES);
+                let most = (GROUP_ROWS, packing.group_bytes);
                 Inner::Parquet(Box::new(CheckedWriter::new(out, schema, properties(schema, packing)?, most)?))
             }
         }))
@@ -153,6 +155,8 @@ fn properties(schema: &SchemaRef, packing: Packing) -> Result<WriterProperties> 
         .set_created_by(concat!("quipu ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(compression)
         .set_statistics_enabled(EnabledStatistics::Page)
+        // The index of pages has no checksum: what it says is compared with their heads.
+        .set_write_page_header_statistics(true)
         .set_max_row_group_row_count(Some(GROUP_ROWS))
         .set_data_page_row_count_limit(PAGE_ROWS)
         // Limits are looked at after each part of this many rows.

@@ -296,6 +296,44 @@ mod with_engine {
     }
 
     #[test]
+    fn queries_of_with_that_double_are_refused_before_they_are_planned() {
+        let with = |n: usize, body: &str| {
+            let more =
+                (1..=n).map(|at| format!(",\na{at} AS ({})", body.replace("{}", &format!("a{}", at - 1))));
+            let more = more.collect::<String>();
+            format!("WITH a0 AS (SELECT 1 AS x){more}\nSELECT count(*) AS n FROM a{n}")
+        };
+        let twice = "SELECT * FROM {} UNION ALL SELECT * FROM {}";
+        let deep = format!("SELECT * FROM {}{{}}{}", "(SELECT * FROM ".repeat(10), ")".repeat(10));
+        let sums = format!("SELECT x{} AS x FROM {{}}", " + 1".repeat(100));
+        for (question, what) in [
+            (with(30, twice), "repeat more than 10000 parts"),
+            (with(30, "SELECT l.x FROM {} l JOIN {} r ON l.x = r.x"), "repeat more than 10000 parts"),
+            (format!("EXPLAIN {}", with(30, twice)), "repeat more than 10000 parts"),
+            (with(100, &deep), "nest more than 1000 times"),
+            // Projections of each other become one.
+            (with(100, &sums), "nest more than 1000 times"),
+        ] {
+            let begun = std::time::Instant::now();
+            let done = asked(&question);
+            let said = said(&done);
+            assert_eq!(done.status.code(), Some(2), "{said}");
+            assert!(said.contains(what) && said.contains(", column "), "{said}");
+            assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+        }
+        for (n, body) in [
+            (100, "SELECT DISTINCT x FROM {} WHERE x > 0 ORDER BY x LIMIT 5"),
+            (9, sums.as_str()),
+            (20, deep.as_str()),
+        ] {
+            let done = asked(&with(n, body));
+            assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+        }
+        let done = asked(&with(9, twice));
+        assert!(String::from_utf8_lossy(&done.stdout).contains("512"), "{done:?}");
+    }
+
+    #[test]
     fn sums_are_numbers_like_others() {
         let sum: u64 = number("SELECT sum(size) FROM accesses", THREADS).parse().unwrap();
         for (expr, expected) in [

@@ -1,11 +1,11 @@
 //! Rows of one file, in the order of its records.
 //!
-//! Groups without a record of the window are not unpacked, where the file says which records they have. What is damaged is
-//! passed over group by group.
+//! Groups and pages without a record of the window, or without a row that is wanted, are not unpacked, where the file says what
+//! they have. What is damaged is passed over group by group.
 
 use crate::reader::MAX_RECORDS;
 use crate::rules;
-use quipu_arrow::read::{GroupRows, RowFile, Rows};
+use quipu_arrow::read::{Choice, GroupRows, RowFile, Rows, Wanted};
 use quipu_model::column::Column;
 use quipu_model::{Error, Finding, Place, Result};
 use std::collections::VecDeque;
@@ -59,9 +59,11 @@ pub(crate) struct Cursor {
     pub(crate) process: Option<usize>,
     /// Records of the window; rows before are passed over.
     window: Range<u64>,
+    /// What rows have to have; others may be passed over, too.
+    wanted: Vec<Wanted>,
     groups: Range<usize>,
     n_flaws_told: usize,
-    rows: Option<(usize, GroupRows)>,
+    rows: Option<Begun>,
     /// Rows of the file before the next ones.
     n_before: u64,
     pub(crate) queue: VecDeque<Chunk>,
@@ -73,6 +75,15 @@ pub(crate) struct Cursor {
     pub(crate) n_bytes: u64,
 }
 
+/// A group that is read.
+#[derive(Debug)]
+struct Begun {
+    group: usize,
+    rows: GroupRows,
+    /// No record after it is of the window.
+    is_last: bool,
+}
+
 /// What is read of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Wish {
@@ -81,13 +92,20 @@ pub(crate) struct Wish {
     pub(crate) thread: Option<usize>,
     pub(crate) process: Option<usize>,
     pub(crate) window: Range<u64>,
+    pub(crate) wanted: Vec<Wanted>,
 }
 
 impl Cursor {
     pub(crate) fn new(file: &Arc<RowFile>, name: &str, wish: Wish) -> Cursor {
-        let Wish { mut columns, numbering, thread, process, window } = wish;
-        if let Numbering::Column(at) = numbering {
-            columns.push(at);
+        let Wish { mut columns, numbering, thread, process, window, mut wanted } = wish;
+        columns.extend(wanted.iter().map(|wanted| wanted.column));
+        if let Numbering::Column(column) = numbering {
+            columns.push(column);
+            if window != (0..u64::MAX) {
+                // They are counted from 1.
+                let accepts = i128::from(window.start) + 1..=window.end.into();
+                wanted.push(Wanted { column, accepts, ascends_to: Some(MAX_RECORDS.into()) });
+            }
         }
         columns.extend(thread.into_iter().chain(process));
         columns.sort_unstable();
@@ -102,6 +120,7 @@ impl Cursor {
             thread,
             process,
             window,
+            wanted,
             rows: None,
             n_before: 0,
             queue: VecDeque::new(),
@@ -166,11 +185,14 @@ impl Cursor {
 
     /// Loads some rows.
     fn load(&mut self) {
-        let Some((group, rows)) = &mut self.rows else { return self.begin() };
-        let group = *group;
+        let Some(Begun { group, rows, is_last }) = &mut self.rows else { return self.begin() };
+        let (group, is_last) = (*group, *is_last);
         match rows.next_rows() {
-            Ok(Some(rows)) => self.take(rows),
-            Ok(None) => self.rows = None,
+            Ok(Some(rows)) => self.take(group, rows),
+            Ok(None) => {
+                self.rows = None;
+                self.is_over |= is_last;
+            }
             Err(error) => {
                 self.rows = None;
                 self.lose(group, &error);
@@ -188,26 +210,44 @@ impl Cursor {
         };
         let about = self.file.groups()[group];
         self.n_before = about.first_row;
-        let may_have = match self.numbering {
-            Numbering::None => true,
-            Numbering::Rows => {
-                about.first_row < self.window.end
-                    && about.first_row.saturating_add(about.n_rows) > self.window.start
-            }
-            Numbering::Column(at) => match self.file.range(group, at) {
-                // They are counted from 1.
-                Some(range) => *range.start() <= self.window.end && *range.end() > self.window.start,
-                None => true,
-            },
+        let chosen = match self.choose(group) {
+            Ok(chosen) => chosen,
+            Err(error) => return self.lose(group, &error),
         };
-        if !may_have {
+        if chosen.rows.as_ref().is_some_and(Vec::is_empty) {
+            self.is_over = chosen.is_last;
             return;
         }
-        self.n_bytes += about.n_bytes;
-        match self.file.read(group, &self.columns) {
-            Ok(rows) => self.rows = Some((group, rows)),
+        if let Some(first) = chosen.rows.as_ref().and_then(|rows| rows.first()) {
+            self.n_before = about.first_row.saturating_add(first.start);
+        }
+        self.n_bytes += match u128::from(about.n_rows) {
+            0 => about.n_bytes,
+            all => (u128::from(about.n_bytes) * u128::from(chosen.n_rows(about.n_rows)) / all) as u64, // A part.
+        };
+        match self.file.read(group, &self.columns, &chosen) {
+            Ok(rows) => {
+                self.findings.extend(rows.flaws().iter().map(rules::of_flaw));
+                self.rows = Some(Begun { group, rows, is_last: chosen.is_last });
+            }
             Err(error) => self.lose(group, &error),
         }
+    }
+
+    /// The rows of a group that may be of records of the window, and have what is wanted.
+    fn choose(&self, group: usize) -> Result<Choice> {
+        let about = self.file.groups()[group];
+        let of_window = |record: u64| record.saturating_sub(about.first_row).min(about.n_rows);
+        let rows = of_window(self.window.start)..of_window(self.window.end);
+        let is_counted = self.numbering == Numbering::Rows;
+        if is_counted && rows.is_empty() {
+            return Ok(Choice { rows: Some(Vec::new()), is_last: false });
+        }
+        let mut chosen = self.file.choose(group, &self.wanted)?;
+        if is_counted && self.file.has_choice() && rows != (0..about.n_rows) {
+            chosen.keep(&[rows]);
+        }
+        Ok(chosen)
     }
 
     /// Notes what is wrong with the file before a group, or to its end.
@@ -236,14 +276,15 @@ impl Cursor {
         self.findings.push(rules::lost(&rules::GROUP, &error, n_rows, is_end));
     }
 
-    /// Takes rows that were unpacked.
-    fn take(&mut self, rows: Rows) {
-        let Rows { n_rows, columns } = rows;
-        let n_before = self.n_before;
-        self.n_before += n_rows as u64;
+    /// Takes rows of a group that were unpacked.
+    fn take(&mut self, group: usize, rows: Rows) {
+        let Rows { n_rows, rows, columns } = rows;
+        let first_row = self.file.groups()[group].first_row;
+        let end = rows.last().map_or(0, |rows| rows.end);
+        self.n_before = first_row.saturating_add(end);
         let mut records: Vec<u64> = match self.numbering {
             Numbering::None => Vec::new(),
-            Numbering::Rows => (n_before..n_before + n_rows as u64).collect(),
+            Numbering::Rows => rows.into_iter().flatten().map(|row| first_row.saturating_add(row)).collect(),
             Numbering::Column(at) => {
                 let column = columns[at].as_ref();
                 (0..n_rows).map(|row| column.number(row).saturating_sub(1)).collect()

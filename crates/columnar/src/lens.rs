@@ -140,6 +140,19 @@ impl Filling {
         (0..self.at.len()).filter(is_wanted).filter_map(|n| self.at[n]).collect()
     }
 
+    /// The column of this name, if rows that lack what is wanted of it may be passed over: what is counted is none, and a number
+    /// of the lens is the one that the file has.
+    pub(crate) fn passable(&self, name: &str) -> Option<usize> {
+        let is_free = !self.is_by_role && matches!(self.lens, Columns::ACCESSES | Columns::MARKS);
+        let n = columns(self.lens).iter().position(|known| *known == name)?;
+        self.at[n].filter(|_| is_free && matches!(name, "addr" | "pc" | "value"))
+    }
+
+    /// The column with the values of what happens to threads.
+    pub(crate) fn values(&self) -> Option<usize> {
+        self.at.get(1).copied().flatten()
+    }
+
     /// The columns that count instructions.
     pub(crate) fn counting(&self) -> Vec<usize> {
         self.at.get(2).copied().flatten().into_iter().collect()

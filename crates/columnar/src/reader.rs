@@ -7,12 +7,15 @@ use crate::cursor::{Chunk, Cursor, Numbering, Wish};
 use crate::lens::{Codes, Context, Filling, thread};
 use crate::rules;
 use crate::trace::{Opened, PIECE_RECORDS, Rows, no_table, thread_of};
+use quipu_arrow::read::Wanted;
 use quipu_model::batch::Span;
 use quipu_model::lens::ThreadEvent;
 use quipu_model::table::ColumnTable;
-use quipu_model::{Batch, Columns, Cut, Error, Finding, Reader, Result, Scan, ShardKind, ThreadId, Window};
+use quipu_model::{
+    Accept, Batch, Columns, Condition, Cut, Error, Finding, Reader, Result, Scan, ShardKind, ThreadId, Window,
+};
 use rustc_hash::FxHashMap;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 /// Records without rows that come in batches of the size that was asked for; of more, a batch has as many as it can.
@@ -102,13 +105,27 @@ pub struct BatchReader {
     is_over: bool,
 }
 
-/// Begins to read columns of rows of a shard; none if it has no such file.
+/// What rows have to have, of columns that `column` finds.
+fn wanted_of(only: &[Condition], column: impl Fn(&str) -> Option<usize>) -> Vec<Wanted> {
+    let wanted = |condition: &Condition| match &condition.accept {
+        Accept::Between(accepts) => {
+            let column = column(&condition.column)?;
+            Some(Wanted { column, accepts: accepts.clone(), ascends_to: None })
+        }
+        _ => None,
+    };
+    only.iter().filter_map(wanted).collect()
+}
+
+/// Begins to read columns of rows of a shard that have what is wanted; none if it has no such file.
+#[expect(clippy::too_many_arguments, reason = "each of them is another thing that a read needs")]
 fn part(
     rows: &Rows,
     shard: usize,
     what: What,
     columns: Vec<usize>,
     window: Range<u64>,
+    wanted: Vec<Wanted>,
     threads: bool,
     findings: &mut Vec<Finding>,
 ) -> Option<Part> {
@@ -139,6 +156,7 @@ fn part(
         thread: rows.thread.filter(|_| threads),
         process: rows.process.filter(|_| threads),
         window,
+        wanted,
     };
     Some(Part { what, cursor: Cursor::new(opened, file.name(), wish) })
 }
@@ -180,12 +198,14 @@ impl BatchReader {
             let rows = opened.tables.get(*table).ok_or_else(no_table)?;
             tables.push(Box::new(ColumnTable::new(rows.schema.clone())));
             let columns = (0..rows.schema.fields.len()).collect();
+            let wanted = wanted_of(&scan.only, |name| rows.schema.position(name));
             parts.extend(part(
                 rows,
                 shard,
                 What::Table(place),
                 columns,
                 window.clone(),
+                wanted,
                 is_mixed,
                 &mut findings,
             ));
@@ -210,7 +230,11 @@ impl BatchReader {
                 _ if is_wanted => (What::Lens(lens), filling.needed(wanted), window.clone()),
                 _ => continue,
             };
-            parts.extend(part(rows, shard, what, columns, window, is_mixed, &mut findings));
+            let wanted = match what {
+                What::Lens(_) => wanted_of(&scan.only, |name| filling.passable(name)),
+                _ => Vec::new(),
+            };
+            parts.extend(part(rows, shard, what, columns, window, wanted, is_mixed, &mut findings));
         }
         let tells = |part: &Part| {
             matches!(part.what, What::Table(_)) && part.cursor.thread.is_some() && part.tells_records()
@@ -221,7 +245,8 @@ impl BatchReader {
             };
             let rows = opened.tables.iter().find(is_spine);
             parts.extend(rows.and_then(|rows| {
-                part(rows, shard, What::Threads, Vec::new(), window.clone(), true, &mut findings)
+                let (window, none) = (window.clone(), Vec::new());
+                part(rows, shard, What::Threads, Vec::new(), window, none, true, &mut findings)
             }));
         }
         let mut reader = BatchReader {
@@ -723,20 +748,24 @@ fn walk(
     opened: &Opened,
     shard: usize,
     lens: Columns,
-    columns: impl Fn(&Filling) -> Vec<usize>,
+    columns: impl Fn(&Filling) -> (Vec<usize>, Vec<Wanted>),
     end: u64,
     findings: &mut Vec<Finding>,
     each: &mut dyn FnMut(&Filling, &Chunk, usize) -> bool,
 ) -> Result<()> {
     let Some((filling, rows)) = opened.lens(lens) else { return Ok(()) };
-    let Some(mut part) = part(rows, shard, What::Count, columns(filling), 0..end, false, findings) else {
-        return Ok(());
-    };
+    let (columns, wanted) = columns(filling);
+    let part = part(rows, shard, What::Count, columns, 0..end, wanted, false, findings);
+    part.map_or(Ok(()), |part| through(part, &mut |chunk, row| each(filling, chunk, row)))
+}
+
+/// Goes through rows; `each` says whether to go on.
+fn through(mut part: Part, each: &mut dyn FnMut(&Chunk, usize) -> bool) -> Result<()> {
     loop {
         let mut is_wanted = true;
         part.take(u64::MAX, &mut |chunk, rows| {
             for row in rows {
-                is_wanted = is_wanted && each(filling, chunk, row);
+                is_wanted = is_wanted && each(chunk, row);
             }
             Ok(())
         })?;
@@ -748,10 +777,15 @@ fn walk(
     }
 }
 
+/// The columns that count instructions.
+fn counting(filling: &Filling) -> (Vec<usize>, Vec<Wanted>) {
+    (filling.counting(), Vec::new())
+}
+
 /// How many instructions stand before a record.
 fn instrs_before(opened: &Opened, shard: usize, record: u64, findings: &mut Vec<Finding>) -> Result<u64> {
     let mut n = 0;
-    walk(opened, shard, Columns::INSTRS, Filling::counting, record, findings, &mut |filling, chunk, row| {
+    walk(opened, shard, Columns::INSTRS, counting, record, findings, &mut |filling, chunk, row| {
         n += u64::from(filling.is_fetched(chunk, row));
         true
     })?;
@@ -769,26 +803,18 @@ fn records_of_instrs(
         return Err(Error::missing("the trace has no instructions to count"));
     }
     let (mut ordinal, mut start, mut end) = (0, None, None);
-    walk(
-        opened,
-        shard,
-        Columns::INSTRS,
-        Filling::counting,
-        u64::MAX,
-        findings,
-        &mut |filling, chunk, row| {
-            if filling.is_fetched(chunk, row) {
-                if ordinal == range.start {
-                    start = Some(chunk.records[row]);
-                }
-                if ordinal == range.end {
-                    end = Some(chunk.records[row]);
-                }
-                ordinal += 1;
+    walk(opened, shard, Columns::INSTRS, counting, u64::MAX, findings, &mut |filling, chunk, row| {
+        if filling.is_fetched(chunk, row) {
+            if ordinal == range.start {
+                start = Some(chunk.records[row]);
             }
-            end.is_none()
-        },
-    )?;
+            if ordinal == range.end {
+                end = Some(chunk.records[row]);
+            }
+            ordinal += 1;
+        }
+        end.is_none()
+    })?;
     let start = if range.start == 0 { Some(0) } else { start };
     Ok(start.map_or(0..0, |start| start..end.unwrap_or(u64::MAX)))
 }
@@ -810,8 +836,16 @@ fn records_of_clock(
         }
         end.is_none()
     };
+    // What comes before the range in time begins and ends nothing.
+    let later = |column: usize| {
+        let accepts: RangeInclusive<i128> = range.start.into()..=i128::MAX;
+        (range.start > 0 && range.start <= range.end).then_some(Wanted { column, accepts, ascends_to: None })
+    };
     if opened.lens(Columns::THREADS).is_some() {
-        let columns = |filling: &Filling| filling.needed(Columns::THREADS);
+        let columns = |filling: &Filling| {
+            let wanted = filling.values().and_then(later);
+            (filling.needed(Columns::THREADS), wanted.into_iter().collect())
+        };
         walk(opened, shard, Columns::THREADS, columns, u64::MAX, findings, &mut |filling, chunk, row| {
             match filling.event(chunk, row) {
                 Some((ThreadEvent::Clock, reading)) => take(chunk.records[row], reading),
@@ -827,22 +861,10 @@ fn records_of_clock(
     let Some((rows, time)) = timed else {
         return Err(Error::missing("the trace has no clock"));
     };
-    if let Some(mut part) = part(rows, shard, What::Threads, vec![time], 0..u64::MAX, false, findings) {
-        loop {
-            let mut is_wanted = true;
-            part.take(u64::MAX, &mut |chunk, rows| {
-                for row in rows {
-                    is_wanted =
-                        is_wanted && take(chunk.records[row], chunk.columns[time].as_ref().number(row));
-                }
-                Ok(())
-            })?;
-            if !is_wanted || part.cursor.is_over() {
-                break;
-            }
-            let next = part.cursor.complete_until().saturating_add(1);
-            part.cursor.load_until(next)?;
-        }
+    let wanted = later(time).into_iter().collect();
+    let part = part(rows, shard, What::Threads, vec![time], 0..u64::MAX, wanted, false, findings);
+    if let Some(part) = part {
+        through(part, &mut |chunk, row| take(chunk.records[row], chunk.columns[time].as_ref().number(row)))?;
     }
     Ok(start.map_or(0..0, |start| start..end.unwrap_or(u64::MAX)))
 }

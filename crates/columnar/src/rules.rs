@@ -12,8 +12,8 @@ quipu_model::rules! {
             "A row group or record batch is what its file says."
             "What was unpacked of it before the damage is kept; reading continues with the next one." []
         MARK "columnar/damaged-mark" Error
-            "A file has the marks, the head and the footer of its format."
-            "What reading needs of them stands elsewhere in the file, too: no row is lost. Of a file of Parquet whose footer is damaged, none can be found." []
+            "A file has the marks, the head and the footer of its format, and its indexes of pages agree with the pages."
+            "What reading needs of them stands elsewhere in the file, too: no row is lost. Where an index is wrong, row groups are read whole. Of a file of Parquet whose footer is damaged, no row can be found." []
         CUT "columnar/cut" Error
             "A file or stream of Arrow is complete."
             "What precedes the cut is good. A stream has no count of its batches: one that was cut between two of them looks whole." []

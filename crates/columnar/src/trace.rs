@@ -424,6 +424,11 @@ impl ColumnarTrace {
     pub fn n_groups_read(&self) -> u64 {
         self.files().filter_map(|file| file.open().ok()).map(|file| file.n_groups_read()).sum()
     }
+
+    /// The pages of Parquet that were unpacked so far.
+    pub fn n_pages_read(&self) -> u64 {
+        self.files().filter_map(|file| file.open().ok()).map(|file| file.n_pages_read()).sum()
+    }
 }
 
 impl Trace for ColumnarTrace {

@@ -74,10 +74,10 @@ pub use print::{Doubtful, PrintJob, Shown, Unprinted, or_own, print};
 pub use results::tables;
 pub use rows::{
     RowBatch, RowOrder, RowStream, Selection, find_table, refuse_part, row_names, row_schema, row_window,
-    rows,
+    rows, rows_of_each,
 };
 pub use run::{Outcome, RunOptions, WindowOf, part_of_rounds, run};
-pub use share::share;
+pub use share::{share, side_by_side};
 pub use starts::begin_at;
 pub use watch::{Progress, Watch};
 pub use window::{InTime, parts};

@@ -101,7 +101,7 @@ impl Departures {
         let (mut tables, mut values) = self.used.try_recv().unwrap_or_else(|_| (fresh(), Values::default()));
         match self.lens {
             None => std::mem::swap(&mut batch.tables, &mut tables),
-            Some(lens) => tables = batch.take_lenses().nth(lens).into_iter().collect(),
+            Some(lens) => tables = batch.take_lens(lens).into_iter().collect(),
         }
         // The reader keeps values elsewhere that it still needs.
         std::mem::swap(&mut batch.values, &mut values);

@@ -1,7 +1,7 @@
 //! Rows for other programs: the same for any number of threads and any batch size, equal to selecting rows one by one, with
 //! everything that could not be read reported.
 
-use quipu_engine::{RowOrder, RowStream, Selection, rows};
+use quipu_engine::{RowOrder, RowStream, Selection, rows, rows_of_each};
 use quipu_model::schema::{Missing, Type};
 use quipu_model::{
     Accept, Columns, Condition, ErrorKind, Predicate, Result, Scan, Shard, Table, ThreadId, Trace, Window,
@@ -342,4 +342,40 @@ fn wrong_names_are_refused_with_what_there_is() {
     assert_eq!(names, ["shard", "record", "tid", "pid", "addr", "size", "kind"], "without what there is not");
     let error = rows(few, &Selection { fields: field("pc"), ..Selection::new("accesses") }).err().unwrap();
     assert_eq!(error.message(), "rows of `accesses` need accesses.pc, which this trace does not carry");
+}
+
+#[test]
+fn rows_of_several_tables_come_out_of_one_read() {
+    for seed in 0..4 {
+        let trace = random(seed);
+        let mut names = quipu_engine::row_names(&*trace).unwrap();
+        // Twice the same is the same twice.
+        names.push(names[0].clone());
+        for threads in [1, 3] {
+            let selection =
+                |name: &String| Selection { threads, batch_rows: 300, ..Selection::new(name.as_str()) };
+            let selections: Vec<Selection> = names.iter().map(selection).collect();
+            let mut stream = rows_of_each(trace.clone(), &selections).unwrap();
+            let mut lines: Vec<Vec<String>> = vec![Vec::new(); names.len()];
+            while let Some(next) = stream.next_of_each() {
+                let (nth, batch) = next.unwrap();
+                assert_eq!(*batch.schema(), stream.schemas()[nth]);
+                lines[nth].extend((0..batch.n_rows()).map(|row| line(&batch, row)));
+            }
+            let n_records = stream.watch().progress().records;
+            let mut n_rows = 0;
+            for ((name, selection), lines) in names.iter().zip(&selections).zip(lines) {
+                let (alone, of_one) = read(&trace, selection);
+                assert!(lines == alone, "{name}");
+                assert_eq!(of_one.watch().progress().records, n_records, "{name}");
+                n_rows += lines.len();
+            }
+            assert!(n_rows > 1000 && names.len() > 4);
+        }
+        let by_time = Selection { order: RowOrder::Time, ..Selection::new("accesses") };
+        for refused in [&[by_time.clone(), by_time][..], &[]] {
+            let error = rows_of_each(trace.clone(), refused).err().unwrap();
+            assert_eq!(error.kind(), ErrorKind::Usage);
+        }
+    }
 }

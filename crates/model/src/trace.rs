@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::finding::{Finding, RuleInfo};
 use crate::options::{Given, OptionSpec, Options};
 use crate::pass::Tool;
+use crate::predicate::Condition;
 use crate::print::{Printer, RowForm};
 use crate::result;
 use crate::schema::{Schema, Text};
@@ -722,7 +723,10 @@ pub struct Scan {
     pub most: u64,
     /// Whether to count content that no lens shows, for [`Batch::beyond`].
     pub beyond: bool,
-    /// Additional places where batches end.
+    /// What rows of the table or lens must have to be of use: a reader may leave out others, if it knows a way not to read
+    /// them. All that is said of records stays, and with it the positions of the rows that are left.
+    pub only: Vec<Condition>,
+    /// Where batches end.
     pub cut: Cut,
     /// Maximum number of records in a batch.
     pub batch_records: u32,
@@ -745,6 +749,7 @@ impl Scan {
             window: Window::All,
             most: u64::MAX,
             beyond: false,
+            only: Vec::new(),
             cut: Cut::SIZE,
             batch_records: 1024,
             ahead: false,

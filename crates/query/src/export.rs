@@ -5,19 +5,26 @@
 //! table or lens: that is all it has room for.
 //!
 //! The bytes do not depend on the number of threads: rows come in the trace's order, in batches that end at the same places.
+//! A folder is written in one read of each shard, which has the rows of all tables.
+
+mod sinks;
 
 use quipu_arrow::{Encoder, Form, Interop, Packing, Sink, about};
-use quipu_engine::{RowStream, Selection, find_table, row_names, rows};
+use quipu_engine::{
+    Progress as Reached, RowBatch, RowStream, Selection, find_table, row_names, rows, rows_of_each,
+    side_by_side,
+};
 use quipu_model::damaged::{Intake, SoFar};
-use quipu_model::fresh::{Fresh, cannot};
+use quipu_model::fresh::{Folder, Fresh, cannot};
 use quipu_model::options::{Kind, Repeats};
 use quipu_model::trace::{Fact, settled};
 use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed, check_level};
 use quipu_model::{
-    Columns, Error, Finding, OpenOptions, OptionSpec, Predicate, Result, ShardId, Table, Trace,
+    Columns, Error, Finding, OpenOptions, OptionSpec, Predicate, Result, Schema, ShardId, Trace,
 };
 use quipu_source::Source;
 use serde_json::{Value, json};
+use sinks::{Late, Sinking, WAITING_BATCHES, packing_of};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -182,6 +189,8 @@ fn file_name(name: &str) -> String {
 /// Bytes of a table's name that its folder has.
 const MAX_NAME_BYTES: usize = 60;
 
+/// Tables that are written in one read: each has an open file, and rows that wait.
+const MAX_AT_ONCE: usize = 64;
 struct Writing<'a> {
     job: &'a TransformJob<'a>,
     trace: Arc<dyn Trace>,
@@ -221,7 +230,8 @@ impl<'a> Writing<'a> {
         }
         let level = check_level(job.level, Some(1..=22), "zstd in Arrow and Parquet")?;
         // Arrow knows no levels.
-        let packing = Packing { level: level.map_or(Packing::default().level, |level| level as i32) };
+        let usual = Packing::default();
+        let packing = Packing { level: level.map_or(usual.level, |level| level as i32), ..usual };
         let interop = match job.options.word(&INTEROP) {
             "spark" => Interop::Spark,
             _ => Interop::Any,
@@ -285,7 +295,8 @@ impl Writing<'_> {
         let mut state = self.begin();
         let stream = rows(self.trace.clone(), &self.selection(name, None))?;
         let about = [(quipu_arrow::schema::TRACE, self.about(&[name.to_owned()])?.to_string())];
-        let n_rows = self.rows(stream, form, &about, out, &mut state)?.unwrap_or(0);
+        let written = self.rows(stream, form, &about, vec![out], &mut state)?;
+        let n_rows: u64 = written.into_iter().flatten().sum();
         let facts = vec![Fact::new("table", "table", name), Fact::new("rows", "rows", n_rows)];
         Ok(Transformed { facts, reading: state.intake.finish(), ..Transformed::default() })
     }
@@ -298,9 +309,9 @@ impl Writing<'_> {
         };
         let (fresh, folder) = Fresh::folder(self.job.output, self.job.replace.into(), &is_ours)?;
         let mut state = self.begin();
-        let (mut facts, mut tables) = (Vec::new(), Vec::new());
-        let mut used: Vec<String> = Vec::new();
         let mut records = vec![0_u64; self.trace.shards().len()];
+        let mut used: Vec<String> = Vec::new();
+        let mut all: Vec<Written<'_>> = Vec::new();
         for name in names {
             let mut safe = file_name(name);
             while used.iter().any(|other| other.eq_ignore_ascii_case(&safe)) {
@@ -309,26 +320,21 @@ impl Writing<'_> {
             used.push(safe.clone());
             let within = folder.within(&safe);
             std::fs::create_dir(&*within).map_err(|cause| cannot("create", &within, cause))?;
-            let mut files: Vec<Value> = Vec::new();
-            let mut n_rows = 0;
-            let mut shards: Vec<ShardId> = self.trace.shards().iter().map(|shard| shard.id).collect();
-            shards.sort_unstable();
-            for shard in shards {
-                let file_name = format!("shard-{:05}.parquet", shard.0);
-                let path = within.join(&file_name);
-                let stream = rows(self.trace.clone(), &self.selection(name, Some(shard)))?;
-                let out = Late { folder: &within, path: &path, file: None };
-                let written = self.rows(stream, Form::Parquet, &[], BufWriter::new(out), &mut state);
-                let written = written.map_err(|refused| self.refusal_of_all(refused, name))?;
+            all.push(Written { name, safe, files: Vec::new(), n_rows: 0 });
+        }
+        let mut shards: Vec<ShardId> = self.trace.shards().iter().map(|shard| shard.id).collect();
+        shards.sort_unstable();
+        for some in all.chunks_mut(MAX_AT_ONCE) {
+            for shard in &shards {
+                self.shard(&folder, *shard, some, &mut state)?;
                 if let Some(known) = records.get_mut(shard.0 as usize) {
                     *known = state.n_records.max(*known);
                 }
-                if let Some(n) = written {
-                    n_rows += n;
-                    files.push(json!({ "shard": shard.0, "file": file_name, "rows": n }));
-                }
             }
-            facts.push(Fact::new(name.clone(), name.clone(), n_rows));
+        }
+        let (mut facts, mut tables) = (Vec::new(), Vec::new());
+        for Written { name, safe, files, n_rows } in all {
+            facts.push(Fact::new(name.to_owned(), name.to_owned(), n_rows));
             let selection = self.selection(name, None);
             let schema = quipu_engine::row_schema(&*self.trace, &selection)?;
             let arrow = quipu_arrow::arrow_schema(&schema, self.interop, &[])?;
@@ -338,6 +344,7 @@ impl Writing<'_> {
             });
             if files.is_empty() {
                 // A file says what the columns are even where there are no rows.
+                let within = folder.within(&safe);
                 let path = within.join(EMPTY);
                 let out = Late { folder: &within, path: &path, file: None };
                 let sink = Sink::new(Form::Parquet, &Arc::new(arrow), self.packing, BufWriter::new(out))?;
@@ -362,52 +369,89 @@ impl Writing<'_> {
         Ok((Transformed { facts, reading: state.intake.finish(), ..Transformed::default() }, fresh))
     }
 
+    /// Writes the rows that tables have of a shard, each into a file of its own.
+    fn shard(
+        &self,
+        folder: &Folder,
+        shard: ShardId,
+        all: &mut [Written<'_>],
+        state: &mut State,
+    ) -> Result<()> {
+        let selections: Vec<Selection> =
+            all.iter().map(|written| self.selection(written.name, Some(shard))).collect();
+        let stream = rows_of_each(self.trace.clone(), &selections)?;
+        let file_name = format!("shard-{:05}.parquet", shard.0);
+        let places: Vec<_> = all
+            .iter()
+            .map(|written| {
+                let within = folder.within(&written.safe);
+                let path = within.join(&file_name);
+                (within, path)
+            })
+            .collect();
+        let outs = places.iter().map(|(within, path)| {
+            let out = Late { folder: within, path, file: None };
+            BufWriter::new(out)
+        });
+        let written = self.rows(stream, Form::Parquet, &[], outs.collect(), state);
+        let written = written.map_err(|refused| self.refusal_of_all(refused, all))?;
+        for (table, n_rows) in all.iter_mut().zip(written) {
+            if let Some(n_rows) = n_rows {
+                table.n_rows += n_rows;
+                table.files.push(json!({ "shard": shard.0, "file": file_name, "rows": n_rows }));
+            }
+        }
+        Ok(())
+    }
+
     /// What damage of one shard refuses, as the error of all shards: that says all that is lost, as for a table in one file.
-    fn refusal_of_all(&self, refused: Error, name: &str) -> Error {
+    fn refusal_of_all(&self, refused: Error, all: &[Written<'_>]) -> Error {
         if self.job.strict || !refused.is_damage() {
             return refused;
         }
         let mut state = self.begin();
-        let read = rows(self.trace.clone(), &self.selection(name, None))
-            .and_then(|stream| self.rows(stream, Form::Stream, &[], std::io::sink(), &mut state));
+        let selections: Vec<Selection> =
+            all.iter().map(|written| self.selection(written.name, None)).collect();
+        let outs = all.iter().map(|_| std::io::sink()).collect();
+        let read = rows_of_each(self.trace.clone(), &selections)
+            .and_then(|stream| self.rows(stream, Form::Stream, &[], outs, &mut state));
         read.err().unwrap_or(refused)
     }
 
-    /// Writes the rows of a stream, and says how many there were; nothing at all is written of none, but for a single file.
+    /// Writes the rows of a stream, those of each selection into an output of its own, and says how many there were; nothing at
+    /// all is written of none, but for a single file.
     fn rows<W: Write + Send>(
         &self,
         mut stream: RowStream,
         form: Form,
         about: &[(&str, String)],
-        out: W,
+        outs: Vec<W>,
         state: &mut State,
-    ) -> Result<Option<u64>> {
-        let mut encoder = Encoder::new(stream.schema(), self.interop, about)?;
-        let (mut sink, mut out) = (None, Some(out));
-        if form != Form::Parquet
-            && let Some(out) = out.take()
-        {
-            sink = Some(Sink::new(form, encoder.schema(), self.packing, out)?);
-        }
-        let mut n_rows = 0;
-        let (watch, mut told) = (stream.watch().clone(), quipu_engine::Progress::default());
-        for batch in &mut stream {
-            self.progress.go_on()?;
-            let now = watch.progress();
-            self.progress.advance(
-                now.records.saturating_sub(told.records),
-                now.packed_bytes.saturating_sub(told.packed_bytes),
-            );
-            told = now;
-            let batch = batch?;
-            n_rows += batch.n_rows() as u64;
-            let batch = encoder.encode(Box::new(batch))?;
-            if let Some(out) = out.take() {
-                sink = Some(Sink::new(form, encoder.schema(), self.packing, out)?);
+    ) -> Result<Vec<Option<u64>>> {
+        let packing = packing_of(self.packing, stream.schemas().len());
+        let sinking = |(schema, out): (&Arc<Schema>, W)| {
+            Sinking::new(Encoder::new(schema, self.interop, about)?, form, packing, out)
+        };
+        let mut all = stream.schemas().iter().zip(outs).map(sinking).collect::<Result<Vec<_>>>()?;
+        let (watch, mut told) = (stream.watch().clone(), Reached::default());
+        let mut read = |give: &mut dyn FnMut(usize, RowBatch) -> Result<()>| {
+            while let Some(next) = stream.next_of_each() {
+                self.progress.go_on()?;
+                let now = watch.progress();
+                self.progress.advance(
+                    now.records.saturating_sub(told.records),
+                    now.packed_bytes.saturating_sub(told.packed_bytes),
+                );
+                told = now;
+                let (nth, batch) = next?;
+                give(nth, batch)?;
             }
-            if let Some(sink) = &mut sink {
-                sink.write(&batch)?;
-            }
+            Ok(())
+        };
+        if all.len() > 1 && self.job.threads != 1 {
+            all = side_by_side(all, WAITING_BATCHES, Sinking::take, read)?;
+        } else {
+            read(&mut |nth, batch| all[nth].take(batch))?;
         }
         self.progress.go_on()?;
         state.n_records = watch.progress().records;
@@ -425,14 +469,29 @@ impl Writing<'_> {
         new.extend(found.into_iter().filter(is_new));
         state.told.extend(new.iter().cloned());
         let so_far = state.so_far();
-        state.n_rows += n_rows;
+        state.n_rows += all.iter().map(|one| one.n_rows).sum::<u64>();
         let at_end = state.so_far();
         state.intake.take_all(&mut new, so_far, error.map_or(Ok(()), Err), at_end)?;
-        let Some(sink) = sink else { return Ok(None) };
-        let mut out = sink.finish()?;
-        out.flush().map_err(|cause| cannot("write", self.job.output, cause))?;
-        Ok(Some(n_rows))
+        let mut written = Vec::new();
+        for one in all {
+            let n_rows = one.n_rows;
+            let mut out = one.finish()?;
+            if let Some(out) = &mut out {
+                out.flush().map_err(|cause| cannot("write", self.job.output, cause))?;
+            }
+            written.push(out.map(|_| n_rows));
+        }
+        Ok(written)
     }
+}
+
+/// A table or lens of a folder.
+struct Written<'n> {
+    name: &'n str,
+    /// The name of its own folder.
+    safe: String,
+    files: Vec<Value>,
+    n_rows: u64,
 }
 
 /// True for a folder of a table.
@@ -441,28 +500,4 @@ fn holds_only_parquet(folder: &Path) -> bool {
     entries
         .flatten()
         .all(|entry| form_of_name(&entry.path()) == Some(Form::Parquet) && entry.path().is_file())
-}
-
-/// A file of a folder that is made with the first byte.
-struct Late<'a> {
-    folder: &'a quipu_model::fresh::Folder,
-    path: &'a Path,
-    file: Option<quipu_source::OutputFile>,
-}
-
-impl Write for Late<'_> {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        if self.file.is_none() {
-            let made = self.folder.create(self.path);
-            self.file = Some(made.map_err(|error| std::io::Error::other(error.to_string()))?);
-        }
-        match &mut self.file {
-            Some(file) => file.write(bytes),
-            None => Err(std::io::ErrorKind::NotFound.into()),
-        }
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.file.as_mut().map_or(Ok(()), Write::flush)
-    }
 }

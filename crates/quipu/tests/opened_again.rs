@@ -3,7 +3,7 @@
 use quipu::columnar::trace::ColumnarTrace;
 use quipu::engine::{RunOptions, Selection, Watch, plan, row_names, rows, run};
 use quipu::model::column::Column;
-use quipu::model::transform::{OneShard, Silent, TransformJob};
+use quipu::model::transform::{OneShard, Progress, Silent, TransformJob};
 use quipu::model::{
     Accept, ColumnTable, Condition, Damaged, Error, Given, OpenOptions, Options, Predicate, Scan, Table,
     Trace, Transform, Window,
@@ -14,6 +14,7 @@ use quipu_query::export::{Export, OPTIONS};
 use quipu_testkit::fixtures;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Exports a trace to a folder or file.
 fn written(source: &Path, form: Form, given: &[(&str, &str)], to: &Path) {
@@ -33,6 +34,56 @@ fn written(source: &Path, form: Form, given: &[(&str, &str)], to: &Path) {
         sequence: &OneShard,
     };
     export.run(&job, &Silent).unwrap_or_else(|error| panic!("{}: {error}", source.display()));
+}
+
+/// Adds up what is done.
+#[derive(Default)]
+struct Adding {
+    records: AtomicU64,
+}
+
+impl Progress for Adding {
+    fn advance(&self, records: u64, _: u64) {
+        self.records.fetch_add(records, Ordering::Relaxed);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_folder_is_written_in_one_read() {
+    let place = tempfile::tempdir().unwrap();
+    for (name, n_records) in [("drmemtrace/threadsig.x64", 600_000), ("cacheray/shapes.trace", 0)] {
+        let (path, to) = (fixtures(name), place.path().join("t.parquet"));
+        let export = Export { open: |source, options| quipu::open(source, options), form: Form::Parquet };
+        let job = TransformJob {
+            source: &Source::open(&path).unwrap(),
+            opening: &OpenOptions::default(),
+            options: &Options::parse("export", &OPTIONS, &Given::default()).unwrap(),
+            output: &to,
+            replace: false,
+            container: None,
+            level: None,
+            damaged: Damaged::Refuse,
+            strict: false,
+            threads: 1,
+            sequence: &OneShard,
+        };
+        let progress = Adding::default();
+        export.run(&job, &progress).unwrap();
+        let trace = opened(&path);
+        let mut stream = rows(trace.clone(), &Selection::new(row_names(&*trace).unwrap().remove(0))).unwrap();
+        while let Some(rows) = stream.next() {
+            rows.unwrap();
+        }
+        let read = stream.watch().progress().records;
+        let told = progress.records.into_inner();
+        assert!(told <= read && read >= n_records, "{name}: {told} records were read, of {read}");
+        assert!(2 * told > read || n_records == 0, "{name}: {told} records were read, of {read}");
+        std::fs::remove_dir_all(&to).unwrap();
+    }
 }
 
 fn opened(path: &Path) -> Arc<dyn Trace> {
@@ -195,60 +246,153 @@ fn parts_of_a_trace_are_those_of_the_original() {
     }
 }
 
-#[test]
-fn groups_outside_of_a_range_are_not_unpacked() {
-    let place = tempfile::tempdir().unwrap();
-    let path = place.path().join("many.parquet");
-    // Ten groups of a thousand records.
-    let schema = quipu::model::Schema::new(
-        "many",
-        quipu::model::schema::Fidelity::Derived,
-        "",
-        vec![
-            quipu::model::Field::new("record", quipu::model::schema::Type::U64, "")
-                .role(quipu::model::schema::Role::RECORD),
-            quipu::model::Field::new("addr", quipu::model::schema::Type::Address, "")
-                .role(quipu::model::schema::Role::ADDRESS),
-        ],
-    );
+/// A file with groups of a thousand rows and pages of a hundred: its path, and its rows.
+fn many(folder: &Path, has_positions: bool) -> (PathBuf, ColumnTable) {
+    use quipu::model::schema::{Fidelity, Role, Type};
+    let path = folder.join(if has_positions { "many.parquet" } else { "rows.parquet" });
+    let mut fields = vec![
+        quipu::model::Field::new("addr", Type::Address, "").role(Role::ADDRESS),
+        quipu::model::Field::new("time", Type::Time { clock: 1 }, "").role(Role::TIME).missing(0_u64),
+        quipu::model::Field::new("note", Type::Text, ""),
+    ];
+    if has_positions {
+        fields.push(quipu::model::Field::new("record", Type::U64, "").role(Role::RECORD));
+    }
+    let schema = quipu::model::Schema::new("many", Fidelity::Derived, "", fields);
     let mut encoder = quipu_arrow::Encoder::new(&schema, quipu_arrow::Interop::Any, &[]).unwrap();
-    let schema = Arc::new(schema);
     let properties = parquet::file::properties::WriterProperties::builder()
         .set_max_row_group_row_count(Some(1000))
+        .set_data_page_row_count_limit(100)
+        .set_write_batch_size(100)
+        .set_dictionary_enabled(false)
         .build();
     let file = std::fs::File::create(&path).unwrap();
     let mut writer =
         parquet::arrow::ArrowWriter::try_new(file, encoder.schema().clone(), Some(properties)).unwrap();
-    let mut table = ColumnTable::new(schema);
-    for record in 1..=10_000 {
-        table.columns[0].push(record).unwrap();
-        table.columns[1].push(record * 64).unwrap();
+    let mut table = ColumnTable::new(Arc::new(schema));
+    for n in 0..10_000_u64 {
+        // Addresses begin anew with each group.
+        table.columns[0].push(0xffff_ffff_0000_0000 + (n % 1000) * 64).unwrap();
+        table.columns[1].push(if n % 7 == 0 { 0 } else { 5000 + n / 2 }).unwrap();
+        table.columns[2].push_bytes(format!("row {n}").as_bytes()).unwrap();
+        if has_positions {
+            table.columns[3].push(2 * n + 1).unwrap();
+        }
+    }
+    let mut copy = ColumnTable::new(table.schema().clone());
+    for (to, from) in copy.columns.iter_mut().zip(&table.columns) {
+        to.extend_rows(from.as_ref(), 0..from.len());
     }
     writer.write(&encoder.encode(Box::new(table)).unwrap()).unwrap();
     writer.close().unwrap();
-    let trace = quipu::open_path(&path, &OpenOptions::default()).unwrap();
-    let read = |window: Window| {
-        let own = trace.as_any().unwrap().downcast_ref::<ColumnarTrace>().unwrap();
-        let before = own.n_groups_read();
-        let scan = Scan { tables: vec![0], window, ..Scan::new(trace.shards()[0].id) };
-        let mut reader = trace.scan(&scan).unwrap();
-        let mut n_rows = 0;
-        while let Some(batch) = reader.read().unwrap() {
-            n_rows += batch.tables[0].n_rows();
+    (path, copy)
+}
+
+/// How many groups and pages were unpacked so far.
+fn unpacked(trace: &dyn Trace) -> (u64, u64) {
+    let own = trace.as_any().unwrap().downcast_ref::<ColumnarTrace>().unwrap();
+    (own.n_groups_read(), own.n_pages_read())
+}
+
+#[test]
+fn groups_and_pages_outside_of_a_range_are_not_unpacked() {
+    let place = tempfile::tempdir().unwrap();
+    for has_positions in [true, false] {
+        let (path, written) = many(place.path(), has_positions);
+        let (n_columns, step) = (written.columns.len() as u64, if has_positions { 2 } else { 1 });
+        let trace = quipu::open_path(&path, &OpenOptions::default()).unwrap();
+        let read = |window: Window| {
+            let before = unpacked(&*trace);
+            let scan = Scan { tables: vec![0], window, ..Scan::new(trace.shards()[0].id) };
+            let mut reader = trace.scan(&scan).unwrap();
+            let mut table = ColumnTable::new(written.schema().clone());
+            while let Some(batch) = reader.read().unwrap() {
+                assert_eq!(batch.findings, []);
+                for (at, to) in table.columns.iter_mut().enumerate() {
+                    to.extend_rows(batch.tables[0].column(at), 0..batch.tables[0].n_rows());
+                }
+            }
+            let after = unpacked(&*trace);
+            (table, after.0 - before.0, (after.1 - before.1) / n_columns)
+        };
+        // Rows, and how many groups and pages of each column they are in.
+        for (rows, n_groups, n_pages) in [
+            (4_500..5_500, 2, 10),
+            (4_550..4_560, 1, 1),
+            (3_999..4_001, 2, 2),
+            (9_999..10_000, 1, 1),
+            (0..1, 1, 1),
+            (0..10_000, 10, 100),
+        ] {
+            let window = rows.start as u64 * step..rows.end as u64 * step;
+            let (table, groups, pages) = read(Window::Records(window));
+            assert_eq!((groups, pages), (n_groups, n_pages), "{rows:?}, positions: {has_positions}");
+            for (to, from) in table.columns.iter().zip(&written.columns) {
+                let mut part = to.clone();
+                part.truncate(0);
+                part.extend_rows(from.as_ref(), rows.clone());
+                assert!(*to == part, "{rows:?}: {}", differs(to, &part));
+            }
         }
-        (n_rows, own.n_groups_read() - before)
-    };
-    assert_eq!(read(Window::Records(4_500..5_500)), (1_000, 2));
-    assert_eq!(read(Window::Records(9_999..u64::MAX)), (1, 1));
-    assert_eq!(read(Window::All), (10_000, 10));
-    // A condition on positions is turned into such a window.
-    let trace: Arc<dyn Trace> = Arc::from(quipu::open_path(&path, &OpenOptions::default()).unwrap());
-    let condition = Condition { column: "record".into(), accept: Accept::Between(3_000..=3_000) };
+        assert_eq!(read(Window::All).0.n_rows(), 10_000);
+    }
+}
+
+#[test]
+fn conditions_on_numbers_leave_pages_packed() {
+    let place = tempfile::tempdir().unwrap();
+    for has_positions in [true, false] {
+        let (path, written) = many(place.path(), has_positions);
+        let start = 0xffff_ffff_0000_0000_i128;
+        // Each group has the addresses once, in one page or two; each time is that of two rows.
+        for (column, range, n_groups, n_pages) in [
+            ("addr", start + 64 * 510..=start + 64 * 520, 10, 10),
+            ("addr", start + 64 * 599..=start + 64 * 600, 10, 20),
+            ("addr", 0..=start - 1, 0, 0),
+            ("time", 7010..=7020, 1, 1),
+            ("time", 5499..=5500, 2, 2),
+        ] {
+            let trace = opened(&path);
+            let condition = Condition { column: column.into(), accept: Accept::Between(range.clone()) };
+            let mut predicate = Predicate::default();
+            match column {
+                "time" => predicate.time = Some(*range.start() as u64..=*range.end() as u64),
+                _ => predicate.columns.push(condition),
+            }
+            let some = all(&trace, &Selection { predicate, threads: 1, ..Selection::new("many") }).unwrap();
+            let at = written.schema().position(column).unwrap();
+            let from = written.columns[at].as_ref();
+            let rows: Vec<usize> = (0..10_000)
+                .filter(|row| !from.is_missing(written.schema().fields[at].missing, *row))
+                .filter(|row| range.contains(&i128::from(from.number(*row))))
+                .collect();
+            assert_eq!(some.n_rows(), rows.len(), "{column} {range:?}");
+            for (to, from) in some.columns.iter().zip(&written.columns) {
+                for (nth, row) in rows.iter().enumerate() {
+                    let (to, from) = (to.as_ref(), from.as_ref());
+                    let cell = |column: quipu::model::ColumnRef<'_>, row| {
+                        (column.number(row), column.bytes(row).to_vec())
+                    };
+                    assert_eq!(cell(to, nth), cell(from, *row), "{column} {range:?}, row {row}");
+                }
+            }
+            let (groups, pages) = unpacked(&*trace);
+            let n_columns = written.columns.len() as u64;
+            assert_eq!((groups, pages), (n_groups, n_pages * n_columns), "{column} {range:?}");
+        }
+    }
+}
+
+#[test]
+fn a_condition_on_positions_becomes_a_window() {
+    let place = tempfile::tempdir().unwrap();
+    let (path, _) = many(place.path(), true);
+    let trace = opened(&path);
+    let condition = Condition { column: "record".into(), accept: Accept::Between(6_001..=6_001) };
     let predicate = Predicate { columns: vec![condition], ..Predicate::default() };
     let one = all(&trace, &Selection { predicate, ..Selection::new("many") }).unwrap();
-    assert_eq!((one.n_rows(), one.columns[1].as_ref().number(0)), (1, 192_000));
-    let own = trace.as_any().unwrap().downcast_ref::<ColumnarTrace>().unwrap();
-    assert_eq!(own.n_groups_read(), 1);
+    assert_eq!((one.n_rows(), one.columns[2].as_ref().bytes(0)), (1, &b"row 3000"[..]));
+    assert_eq!(unpacked(&*trace), (1, 4));
 }
 
 #[test]

@@ -47,6 +47,9 @@ pub(super) fn page(root: &Path) -> Result<String> {
         let schema = rows.schema();
         write!(text, "\n### `{}`\n\n{}\nFilled by: {families}.\n", schema.name, schema.doc)?;
         columns(schema.fields.iter().skip(1), &mut text)?;
+        if info.rows == Columns::CALLS {
+            values_of_calls(&seen, &mut text)?;
+        }
     }
     rows_of_analyses(&mut text)?;
     text.push_str("\n## Native tables\n");
@@ -67,7 +70,20 @@ pub(super) fn page(root: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// Writes the section on rows that analyses return.
+/// Where values of calls are that are no numbers: there is no column of any shape, and no family but those with such a table has
+/// them.
+fn values_of_calls(seen: &BTreeMap<String, Seen>, text: &mut String) -> Result<()> {
+    let has_values = seen.iter().filter(|(_, seen)| seen.columns.has(Columns::CALL_VALUES));
+    let families = has_values.map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+    writeln!(
+        text,
+        "\nValues of any shape, `calls.values`, are filled by: {families}. A native table has them, a row for each, with texts, \
+         structures and arrays as JSON. Other families record numbers only: `args` and `result` have all that there is."
+    )?;
+    Ok(())
+}
+
+/// The rows that analyses hand on.
 fn rows_of_analyses(text: &mut String) -> Result<()> {
     text.push_str("\n## Rows of analyses\n\nAnalyses that depend on the position and order of records are functions that return a table: `SELECT * FROM reuse_distance(t, 'line')`.\nIts first columns are those of lenses. Rows are streamed while the trace is read; memory grows with the lines, caches or regions that are tracked, not with the rows.\n");
     let format = quipu::FORMATS.first().map_or("", |format| format.info().name);

@@ -6,6 +6,7 @@ use parquet::file::reader::{ChunkReader, Length};
 use quipu_model::{Error, ErrorKind, Result};
 use quipu_source::{Bytes as SourceBytes, Codec, Container, Source};
 use std::io::{self, Read};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes that a read asks the system for at least.
@@ -22,6 +23,8 @@ pub(super) struct Input {
     container: Container,
     /// Cursors that no reader has now.
     free: Mutex<Vec<SourceBytes>>,
+    /// How many pages were taken to be unpacked.
+    n_pages: AtomicU64,
 }
 
 impl std::fmt::Debug for Input {
@@ -38,6 +41,7 @@ impl Input {
             size: bytes.len(),
             container: container.clone(),
             free: Mutex::new(vec![bytes]),
+            n_pages: AtomicU64::new(0),
         }))
     }
 
@@ -51,6 +55,10 @@ impl Input {
 
     pub(super) fn size(&self) -> u64 {
         self.size
+    }
+
+    pub(super) fn n_pages(&self) -> u64 {
+        self.n_pages.load(Ordering::Relaxed)
     }
 
     /// Exactly these bytes. No more is allocated than the file has.
@@ -111,7 +119,9 @@ impl ChunkReader for Chunks {
         Ok(From { input: self.0.clone(), at: start, head: Vec::new(), taken: 0 })
     }
 
+    /// The library asks for heads of pages by `get_read`, for pages here.
     fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
+        self.0.n_pages.fetch_add(1, Ordering::Relaxed);
         let bytes = self.0.read(start, length).map_err(|cause| ParquetError::External(Box::new(cause)))?;
         Ok(bytes.into())
     }

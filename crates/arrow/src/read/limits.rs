@@ -2,6 +2,8 @@
 
 /// Bytes of the footer of a Parquet file.
 pub const FOOTER_BYTES: u64 = 64 << 20;
+/// Bytes of what says where the pages of a column stand, or what is in them.
+pub const PAGE_INDEX_BYTES: u64 = 16 << 20;
 /// Bytes of the head of a page.
 pub const PAGE_HEAD_BYTES: usize = 1 << 20;
 /// Bytes of a page when it is unpacked.

@@ -1,13 +1,15 @@
 //! Files of Parquet and Arrow as rows of a table.
 //!
 //! A [`RowFile`] is opened by its footer (Parquet) or by the heads of its messages (Arrow), and gives rows group by group: a
-//! *group* is a row group of Parquet, a record batch of Arrow. Only the columns that are asked for are unpacked.
+//! *group* is a row group of Parquet, a record batch of Arrow. Only the columns that are asked for are unpacked, and of a group
+//! of Parquet only the pages that have rows that are [chosen](RowFile::choose).
 //!
 //! Bytes are hostile: what a file says of its sizes is checked before the libraries allocate by it ([`limits`]), and
 //! what they panic on becomes an error in one place (`guard`).
 
 mod footer;
 mod guard;
+mod index;
 mod input;
 mod ipc;
 pub mod limits;
@@ -21,14 +23,16 @@ use crate::decode::{Decoder, column_of};
 use crate::schema::{about_of_schema, left_out, table_schema};
 use crate::write::Form;
 use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, SchemaRef};
 use input::Input;
 use ipc::Messages;
-use parquet::Footer;
+use parquet::{Footer, Test};
 use quipu_model::column::Column;
-use quipu_model::{ColumnTable, Error, Place, Result, Schema};
+use quipu_model::schema::{Storage, Type};
+use quipu_model::{ColumnTable, Error, Field, Place, Result, Schema};
 use quipu_source::Container;
-use std::ops::RangeInclusive;
+use std::collections::VecDeque;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -108,6 +112,62 @@ pub struct Group {
     pub offset: u64,
     /// How many bytes it has.
     pub n_bytes: u64,
+}
+
+/// What rows have to have in a column of whole numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The column.
+    pub column: usize,
+    /// Its number.
+    pub accepts: RangeInclusive<i128>,
+    /// The largest number that there is, if they ascend: where they do not, rows between those that pass are wanted, too.
+    pub ascends_to: Option<i128>,
+}
+
+/// Rows of a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// Which, in order, counted in the group; all of them if nothing is said.
+    pub rows: Option<Vec<Range<u64>>>,
+    /// Numbers that ascend are larger than all that pass at the end of the group: none that follows passes.
+    pub is_last: bool,
+}
+
+/// Rows of a group, however many it has.
+const ALL_ROWS: Range<u64> = 0..u64::MAX;
+
+impl Choice {
+    /// Leaves out all rows but these.
+    pub fn keep(&mut self, rows: &[Range<u64>]) {
+        let mut both: Vec<Range<u64>> = Vec::new();
+        let all = std::slice::from_ref(&ALL_ROWS);
+        let mut others = self.rows.as_deref().unwrap_or(all).iter().peekable();
+        for rows in rows {
+            while let Some(other) = others.peek() {
+                let start = rows.start.max(other.start);
+                let end = rows.end.min(other.end);
+                match both.last_mut() {
+                    Some(last) if start < end && last.end == start => last.end = end,
+                    _ if start < end => both.push(start..end),
+                    _ => {}
+                }
+                if other.end > rows.end {
+                    break;
+                }
+                others.next();
+            }
+        }
+        self.rows = Some(both);
+    }
+
+    /// How many there are, of a group with this many.
+    pub fn n_rows(&self, n_rows: u64) -> u64 {
+        match &self.rows {
+            Some(rows) => rows.iter().map(|rows| rows.end - rows.start).sum(),
+            None => n_rows,
+        }
+    }
 }
 
 /// A file of rows.
@@ -217,19 +277,36 @@ impl RowFile {
         self.input.size()
     }
 
-    /// The least and the largest number of a column in a group, where the file says it.
-    pub fn range(&self, group: usize, column: usize) -> Option<RangeInclusive<u64>> {
-        match &self.inner {
-            Inner::Parquet(footer) => footer.range(group, *self.roots.get(column)?),
-            Inner::Ipc(_) => None,
-        }
+    /// How many pages of Parquet were unpacked so far, by all reads.
+    pub fn n_pages_read(&self) -> u64 {
+        self.input.n_pages()
     }
 
-    /// Begins to read a group: these columns of it.
+    /// The rows of a group that may have what is wanted, as far as the file says it: of a group of Arrow, all.
+    ///
+    /// # Errors
+    /// `Io`. An index that contradicts itself chooses all, and those who read them say it.
+    pub fn choose(&self, group: usize, wanted: &[Wanted]) -> Result<Choice> {
+        let Inner::Parquet(footer) = &self.inner else { return Ok(Choice::default()) };
+        let test = |wanted: &Wanted| {
+            let root = *self.roots.get(wanted.column)?;
+            let is_signed = sign(self.schema.fields.get(wanted.column)?, self.arrow.field(root).data_type())?;
+            Some(Test { root, is_signed, accepts: wanted.accepts.clone(), ascends_to: wanted.ascends_to })
+        };
+        let tests: Vec<Test> = wanted.iter().filter_map(test).collect();
+        footer.choose(&self.input, group, &tests)
+    }
+
+    /// True if rows can be chosen among those of a group.
+    pub fn has_choice(&self) -> bool {
+        matches!(self.inner, Inner::Parquet(_))
+    }
+
+    /// Begins to read a group: these columns of it, of all rows or of those that were chosen.
     ///
     /// # Errors
     /// `Damaged`, `Truncated` or `Limit`, with the place.
-    pub fn read(&self, group: usize, columns: &[usize]) -> Result<GroupRows> {
+    pub fn read(&self, group: usize, columns: &[usize], chosen: &Choice) -> Result<GroupRows> {
         let Some(about) = self.groups.get(group).copied() else {
             return Err(Error::usage("the file has no such group"));
         };
@@ -243,12 +320,39 @@ impl RowFile {
             offset: Some(about.offset),
             ..Place::default()
         };
-        let batches = match &self.inner {
-            Inner::Parquet(footer) => footer.read(&self.input, group, &roots),
-            Inner::Ipc(messages) => messages.read(&self.input, group, &roots),
+        let chosen_rows = chosen.rows.as_deref().filter(|_| self.has_choice());
+        let read = match &self.inner {
+            Inner::Parquet(footer) => footer.read(&self.input, group, &roots, chosen_rows),
+            Inner::Ipc(messages) => messages.read(&self.input, group, &roots).map(|read| (read, Vec::new())),
         };
-        let batches = batches.map_err(|error| error.at(&place))?;
-        Ok(GroupRows { batches, columns, schema: self.schema.clone(), place, left: about.n_rows })
+        let (batches, flaws) = read.map_err(|error| error.at(&place))?;
+        let in_file = |flaw: Flaw| Flaw { error: flaw.error.in_file(self.input.name()), ..flaw };
+        let (rows, left) = match chosen_rows {
+            Some(rows) => (rows.iter().cloned().collect(), chosen.n_rows(about.n_rows)),
+            // What a file says of how many there are is only looked at where there are fewer.
+            None => (VecDeque::from([ALL_ROWS]), about.n_rows),
+        };
+        Ok(GroupRows {
+            batches,
+            columns,
+            schema: self.schema.clone(),
+            place,
+            left,
+            rows,
+            flaws: flaws.into_iter().map(in_file).collect(),
+        })
+    }
+}
+
+/// Whether numbers of a column have a sign; nothing for other columns than those of whole numbers as they stand in the file.
+fn sign(field: &Field, stored: &DataType) -> Option<bool> {
+    if !stored.is_integer() || matches!(field.ty, Type::Enum(_) | Type::Bool) {
+        return None;
+    }
+    match field.ty.storage() {
+        Storage::U8 | Storage::U16 | Storage::U32 | Storage::U64 => Some(false),
+        Storage::I8 | Storage::I16 | Storage::I32 | Storage::I64 => Some(true),
+        _ => None,
     }
 }
 
@@ -261,6 +365,9 @@ pub struct GroupRows {
     schema: Arc<Schema>,
     place: Place,
     left: u64,
+    /// Where those that are still to come stand in the group.
+    rows: VecDeque<Range<u64>>,
+    flaws: Vec<Flaw>,
 }
 
 impl std::fmt::Debug for GroupRows {
@@ -274,11 +381,18 @@ impl std::fmt::Debug for GroupRows {
 pub struct Rows {
     /// How many there are.
     pub n_rows: usize,
+    /// Where they stand in their group.
+    pub rows: Vec<Range<u64>>,
     /// All columns of the schema.
     pub columns: Vec<Column>,
 }
 
 impl GroupRows {
+    /// What is wrong with what the file says of the pages that are read. It costs no row.
+    pub fn flaws(&self) -> &[Flaw] {
+        &self.flaws
+    }
+
     /// The next rows, some thousands; `None` at the end of the group.
     ///
     /// # Errors
@@ -302,7 +416,25 @@ impl GroupRows {
             Ok(columns)
         });
         let columns = columns.map_err(|error| error.at(&self.place))?;
-        Ok(Some(Rows { n_rows: batch.num_rows(), columns }))
+        let rows = self.take(batch.num_rows() as u64);
+        Ok(Some(Rows { n_rows: batch.num_rows(), rows, columns }))
+    }
+
+    /// Where the next rows stand.
+    fn take(&mut self, mut n: u64) -> Vec<Range<u64>> {
+        let mut taken = Vec::new();
+        while n > 0
+            && let Some(rows) = self.rows.front_mut()
+        {
+            let end = rows.start.saturating_add(n).min(rows.end);
+            n -= end - rows.start;
+            taken.push(rows.start..end);
+            rows.start = end;
+            if rows.is_empty() {
+                self.rows.pop_front();
+            }
+        }
+        taken
     }
 }
 

@@ -1,21 +1,22 @@
 //! Row groups of a file of Parquet.
 
 use super::guard::guarded;
+use super::index::{Bounds, DataPage, Numbers, bounds};
 use super::input::{Chunks, Input};
 use super::thrift::{check_footer, page_head};
-use super::{Batches, Flaw, Group, Loses, PARQUET_MAGIC, limits, place};
+use super::{Batches, Choice, Flaw, Group, Loses, PARQUET_MAGIC, limits, place};
 use crate::fault::of_parquet;
 use arrow_schema::{DataType, SchemaRef};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelection,
+    RowSelectionPolicy,
 };
 use parquet::basic::Compression;
 use parquet::file::metadata::{ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
-use parquet::file::statistics::Statistics;
 use quipu_model::{Error, ErrorKind, Result};
 use std::io::Read;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 /// Bytes after the footer: its length, and the mark.
@@ -143,24 +144,87 @@ impl Footer {
         (0..columns.num_columns()).filter(move |leaf| columns.get_column_root_idx(*leaf) == root)
     }
 
-    /// What the statistics of a group say of a column of whole numbers.
-    pub(super) fn range(&self, group: usize, root: usize) -> Option<RangeInclusive<u64>> {
-        let leaf = self.leaves(root).next()?;
-        match self.file().row_groups().get(group)?.columns().get(leaf)?.statistics()? {
-            // Unsigned numbers are compared as such, so that their bits are in order.
-            Statistics::Int64(of) => Some(*of.min_opt()? as u64..=*of.max_opt()? as u64),
-            Statistics::Int32(of) => {
-                Some(u64::from(*of.min_opt()? as u32)..=u64::from(*of.max_opt()? as u32))
+    /// The rows of a group that may pass all of the tests.
+    ///
+    /// # Errors
+    /// `Io`; what is damaged is for reading to say.
+    pub(super) fn choose(&self, input: &Input, group: usize, tests: &[Test]) -> Result<Choice> {
+        let mut choice = Choice::default();
+        for test in tests {
+            match self.pages_that_pass(input, group, test) {
+                Ok(Passed::All) => {}
+                Ok(Passed::None) => return Ok(Choice { rows: Some(Vec::new()), ..choice }),
+                Ok(Passed::Some { rows, is_last }) => {
+                    choice.is_last |= is_last;
+                    choice.keep(&rows);
+                }
+                Err(error) if error.kind() == ErrorKind::Io => return Err(error),
+                Err(_) => return Ok(Choice::default()),
             }
-            _ => None,
         }
+        Ok(choice)
     }
 
-    /// Begins to read columns of a group.
-    pub(super) fn read(&self, input: &Arc<Input>, group: usize, roots: &[usize]) -> Result<Batches> {
+    fn pages_that_pass(&self, input: &Input, group: usize, test: &Test) -> Result<Passed> {
+        let mut leaves = self.leaves(test.root);
+        let (Some(leaf), None) = (leaves.next(), leaves.next()) else { return Ok(Passed::All) };
+        let Some(numbers) = self.numbers(leaf, test.is_signed) else { return Ok(Passed::All) };
+        let chunk = self.file().row_group(group).column(leaf);
+        let passes = |range: &RangeInclusive<i128>| {
+            let range = numbers.range(range);
+            range.start() <= test.accepts.end() && range.end() >= test.accepts.start()
+        };
+        if numbers.of_group(chunk).is_some_and(|range| !passes(&range)) {
+            // A footer has no checksum; where there is an index, both have to say so.
+            bounds(input, chunk, None, Some(numbers))?;
+            return Ok(Passed::None);
+        }
+        if chunk.column_index_offset().is_none() || chunk.column_descr().max_rep_level() > 0 {
+            return Ok(Passed::All);
+        }
+        let pages = pages(input, chunk, Some(&[]))?;
+        let Some(Bounds { rows, ranges, has_nulls }) =
+            bounds(input, chunk, Some(&pages.data), Some(numbers))?
+        else {
+            return Ok(Passed::All);
+        };
+        let n_rows = self.file().row_group(group).num_rows();
+        if rows.last().is_none_or(|last| i64::try_from(last.end) != Ok(n_rows)) {
+            return Ok(Passed::All);
+        }
+        let mut is_last = false;
+        if let Some(most) = test.ascends_to {
+            let all: Vec<RangeInclusive<i128>> =
+                ranges.iter().flatten().map(|range| numbers.range(range)).collect();
+            let ascends = all.is_sorted_by(|one, next| one.end() <= next.start());
+            let Some(largest) = all.last().map(|range| *range.end()) else { return Ok(Passed::All) };
+            if has_nulls || all.len() != ranges.len() || !ascends || largest > most {
+                return Ok(Passed::All);
+            }
+            is_last = largest > *test.accepts.end();
+        }
+        let passing = rows.into_iter().zip(&ranges).filter(|(_, range)| range.as_ref().is_some_and(passes));
+        Ok(Passed::Some { rows: passing.map(|(rows, _)| rows).collect(), is_last })
+    }
+
+    /// How a leaf stores whole numbers, if it does.
+    fn numbers(&self, leaf: usize, is_signed: bool) -> Option<Numbers> {
+        let physical = self.metadata.parquet_schema().column(leaf).physical_type();
+        Numbers::of(physical, self.file().file_metadata().column_order(leaf), is_signed)
+    }
+
+    /// Begins to read columns of a group: these of its rows, or all. What is wrong with indexes of their pages costs no row.
+    pub(super) fn read(
+        &self,
+        input: &Arc<Input>,
+        group: usize,
+        roots: &[usize],
+        rows: Option<&[Range<u64>]>,
+    ) -> Result<(Batches, Vec<Flaw>)> {
         let columns = self.metadata.parquet_schema();
         let row_group = self.file().row_group(group);
         let (mut largest, mut texts) = (0_u64, 0_u64);
+        let mut flaws = Vec::new();
         for leaf in roots.iter().flat_map(|root| self.leaves(*root)) {
             let chunk = row_group.column(leaf);
             let is_list = columns.column(leaf).max_rep_level() > 0;
@@ -168,10 +232,15 @@ impl Footer {
             if is_list && n_values > limits::LIST_VALUES {
                 return Err(Error::limit("values of a column of lists", n_values, limits::LIST_VALUES));
             }
-            let pages = pages(input, chunk)?;
+            let pages = pages(input, chunk, rows)?;
             largest = largest.saturating_add(pages.largest);
             if chunk.column_type() == parquet::basic::Type::BYTE_ARRAY {
                 texts = texts.max(pages.dictionary);
+            }
+            match bounds(input, chunk, Some(&pages.data), self.numbers(leaf, false)) {
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::Io => return Err(error),
+                Err(error) => flaws.push(Flaw::new(error, Loses::Nothing, group)),
             }
         }
         if largest > limits::PAGES_BYTES {
@@ -179,20 +248,49 @@ impl Footer {
         }
         // Each row may be the longest entry of the dictionary.
         let n_rows = (limits::TEXT_BYTES / texts.max(1)).clamp(64, limits::BATCH_ROWS as u64);
-        guarded(|| {
+        let batches = guarded(|| {
             let mask = ProjectionMask::roots(columns, roots.iter().copied());
-            let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(
+            let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(
                 Chunks(input.clone()),
                 self.metadata.clone(),
             )
             .with_row_groups(vec![group])
             .with_projection(mask)
-            .with_batch_size(n_rows as usize)
-            .build()
-            .map_err(of_parquet)?;
+            .with_batch_size(n_rows as usize);
+            if let Some(rows) = rows {
+                // No more than the group has.
+                let ranges = rows.iter().map(|rows| rows.start as usize..rows.end as usize);
+                let n_rows = row_group.num_rows().max(0) as usize;
+                builder = builder
+                    .with_row_selection(RowSelection::from_consecutive_ranges(ranges, n_rows))
+                    // Masks would unpack what lies between.
+                    .with_row_selection_policy(RowSelectionPolicy::Selectors);
+            }
+            let reader = builder.build().map_err(of_parquet)?;
             Ok(Box::new(reader.map(|batch| batch.map_err(crate::of_arrow))) as Batches)
-        })
+        })?;
+        Ok((batches, flaws))
     }
+}
+
+/// What a column of whole numbers has to have.
+#[derive(Clone, Debug)]
+pub(super) struct Test {
+    /// The column of the schema.
+    pub(super) root: usize,
+    /// Whether its numbers have a sign.
+    pub(super) is_signed: bool,
+    /// What passes.
+    pub(super) accepts: RangeInclusive<i128>,
+    /// Numbers ascend to this at most, or what stands between pages that pass is wanted as well.
+    pub(super) ascends_to: Option<i128>,
+}
+
+/// Which rows of a group may pass a test.
+enum Passed {
+    All,
+    None,
+    Some { rows: Vec<Range<u64>>, is_last: bool },
 }
 
 /// True for dictionaries of other values than plain texts, at any depth.
@@ -251,13 +349,17 @@ struct Pages {
     largest: u64,
     /// Bytes of the dictionary.
     dictionary: u64,
+    data: Vec<DataPage>,
 }
 
-/// Looks at the heads of all pages of a column.
-fn pages(input: &Input, chunk: &ColumnChunkMetaData) -> Result<Pages> {
+/// Looks at the heads of all pages of a column, of whose rows these are read, or all.
+fn pages(input: &Input, chunk: &ColumnChunkMetaData, rows: Option<&[Range<u64>]>) -> Result<Pages> {
     let (start, len) = chunk.byte_range();
     let (mut at, end) = (start, start.saturating_add(len));
     let mut pages = Pages::default();
+    // Rows of the pages before, as far as they are known: a page of lists of version 1 does not say it.
+    let mut n_before = Some(0_u64);
+    let is_list = chunk.column_descr().max_rep_level() > 0;
     while at < end {
         let place = place(at);
         let mut head = None;
@@ -281,8 +383,19 @@ fn pages(input: &Input, chunk: &ColumnChunkMetaData) -> Result<Pages> {
         if packed > end - at {
             return Err(Error::truncated("a page ends after its column").at(&place));
         }
+        let mut page_rows = None;
+        if let Some(n_values) = head.n_values {
+            let n_rows = head.n_rows.or((!is_list).then_some(n_values));
+            let n_rows = n_rows.and_then(|n| u64::try_from(n).ok());
+            page_rows = n_before.zip(n_rows).map(|(before, n)| before..before.saturating_add(n));
+            n_before = page_rows.as_ref().map(|rows| rows.end);
+        }
+        let is_read = |rows: &[Range<u64>]| match &page_rows {
+            Some(of_page) => rows.iter().any(|rows| rows.start < of_page.end && of_page.start < rows.end),
+            None => true,
+        };
         let codec = chunk.compression();
-        if is_endless(codec) {
+        if is_endless(codec) && rows.is_none_or(is_read) {
             // It is read whole; one that is larger than what is in it is none that a program writes.
             if packed > 2 * limits::PAGE_BYTES {
                 return Err(Error::limit("bytes of a packed page", packed, 2 * limits::PAGE_BYTES).at(&place));
@@ -296,7 +409,12 @@ fn pages(input: &Input, chunk: &ColumnChunkMetaData) -> Result<Pages> {
         if head.is_dictionary {
             pages.dictionary = unpacked;
         }
-        at += head.len as u64 + packed;
+        let len = head.len as u64 + packed;
+        if head.n_values.is_some() {
+            let bounds = head.least.zip(head.largest).map(|(least, largest)| [least, largest]);
+            pages.data.push(DataPage { at, len, rows: page_rows, bounds });
+        }
+        at += len;
     }
     Ok(pages)
 }

@@ -25,9 +25,19 @@ mod ty {
     pub(super) const STRUCT: u8 = 12;
 }
 
-/// Called with the fields that lead to a number, and the number; a list has one field for all of its items. Where a structure
+/// A value of a structure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seen<'b> {
+    /// A structure begins.
+    Begin,
+    Number(i64),
+    Bytes(&'b [u8]),
+    Truth(bool),
+}
+
+/// Called with the fields that lead to a value, and the value; a list has one field for all of its items. Where a structure
 /// begins, it is called with a field 0 of it.
-type Visit<'v> = dyn FnMut(&[i16], i64) + 'v;
+type Visit<'v> = dyn FnMut(&[i16], Seen<'_>) + 'v;
 
 struct Walk<'b, 'v> {
     bytes: &'b [u8],
@@ -58,7 +68,7 @@ fn wrong(what: &str) -> Stop {
     Stop::Wrong(Error::malformed(what))
 }
 
-impl Walk<'_, '_> {
+impl<'b> Walk<'b, '_> {
     fn byte(&mut self) -> Result<u8, Stop> {
         let byte = *self.bytes.get(self.at).ok_or(Stop::Ended)?;
         self.at += 1;
@@ -82,13 +92,12 @@ impl Walk<'_, '_> {
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
-    fn skip(&mut self, n: u64) -> Result<(), Stop> {
-        let left = (self.bytes.len() - self.at) as u64;
-        if n > left {
-            return Err(Stop::Ended);
-        }
-        self.at += n as usize; // At most what is left.
-        Ok(())
+    /// Passes over bytes, and returns them.
+    fn skip(&mut self, n: u64) -> Result<&'b [u8], Stop> {
+        let left = &self.bytes[self.at..];
+        let bytes = usize::try_from(n).ok().and_then(|n| left.get(..n)).ok_or(Stop::Ended)?;
+        self.at += bytes.len();
+        Ok(bytes)
     }
 
     fn structure(&mut self) -> Result<(), Stop> {
@@ -96,7 +105,7 @@ impl Walk<'_, '_> {
             return Err(wrong("structures of the footer stand too deep in each other"));
         }
         self.path.push(0);
-        (self.visit)(&self.path, 0);
+        (self.visit)(&self.path, Seen::Begin);
         let mut field = 0_i16;
         loop {
             let head = self.byte()?;
@@ -120,17 +129,27 @@ impl Walk<'_, '_> {
     fn value(&mut self, kind: u8, is_field: bool) -> Result<(), Stop> {
         match kind {
             // A field has its truth in the kind.
-            ty::TRUE | ty::FALSE if is_field => Ok(()),
-            ty::TRUE | ty::FALSE | ty::I8 => self.skip(1),
-            ty::I16 | ty::I32 | ty::I64 => {
-                let value = self.zigzag()?;
-                (self.visit)(&self.path, value);
+            ty::TRUE | ty::FALSE if is_field => {
+                (self.visit)(&self.path, Seen::Truth(kind == ty::TRUE));
                 Ok(())
             }
-            ty::DOUBLE => self.skip(8),
+            ty::TRUE | ty::FALSE => {
+                let truth = self.byte()? == ty::TRUE;
+                (self.visit)(&self.path, Seen::Truth(truth));
+                Ok(())
+            }
+            ty::I8 => self.skip(1).map(drop),
+            ty::I16 | ty::I32 | ty::I64 => {
+                let value = self.zigzag()?;
+                (self.visit)(&self.path, Seen::Number(value));
+                Ok(())
+            }
+            ty::DOUBLE => self.skip(8).map(drop),
             ty::BINARY => {
                 let n = self.varint()?;
-                self.skip(n)
+                let bytes = self.skip(n)?;
+                (self.visit)(&self.path, Seen::Bytes(bytes));
+                Ok(())
             }
             ty::LIST | ty::SET => {
                 let head = self.byte()?;
@@ -177,9 +196,9 @@ impl Walk<'_, '_> {
 pub(super) fn check_footer(bytes: &[u8]) -> Result<()> {
     // Field 2 has the columns, each followed by those within it, whose number is in field 5.
     let mut children: Vec<i64> = Vec::new();
-    let mut visit = |path: &[i16], value: i64| match path {
-        [2, 0] => children.push(0),
-        [2, 5] => children.iter_mut().last().into_iter().for_each(|n| *n = value),
+    let mut visit = |path: &[i16], value: Seen<'_>| match (path, value) {
+        ([2, 0], _) => children.push(0),
+        ([2, 5], Seen::Number(value)) => children.iter_mut().last().into_iter().for_each(|n| *n = value),
         _ => {}
     };
     if walk(bytes, &mut visit)?.is_none() {
@@ -210,13 +229,20 @@ pub(super) fn check_footer(bytes: &[u8]) -> Result<()> {
 }
 
 /// What the head of a page says.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct PageHead {
     /// Bytes of the head itself.
     pub(super) len: usize,
     pub(super) unpacked: i64,
     pub(super) packed: i64,
     pub(super) is_dictionary: bool,
+    /// Values of a page of data, those without one counted.
+    pub(super) n_values: Option<i64>,
+    /// Its rows, which only pages of version 2 say.
+    pub(super) n_rows: Option<i64>,
+    /// The least and the largest of its values, as they are stored.
+    pub(super) least: Option<Vec<u8>>,
+    pub(super) largest: Option<Vec<u8>>,
     /// Bytes at the beginning of the page that are never packed.
     pub(super) bare: i64,
 }
@@ -227,15 +253,30 @@ pub(super) struct PageHead {
 /// `Malformed` if it is none.
 pub(super) fn page_head(bytes: &[u8]) -> Result<Option<PageHead>> {
     let mut head = PageHead::default();
-    let mut visit = |path: &[i16], value: i64| match path {
-        [1] => head.is_dictionary = value == 2,
-        [2] => head.unpacked = value,
-        [3] => head.packed = value,
+    let (mut kind, mut values, mut rows) = (None, [None; 2], None);
+    let mut visit = |path: &[i16], value: Seen<'_>| match (path, value) {
+        ([1], Seen::Number(value)) => kind = Some(value),
+        ([2], Seen::Number(value)) => head.unpacked = value,
+        ([3], Seen::Number(value)) => head.packed = value,
+        ([5, 1], Seen::Number(value)) => values[0] = Some(value),
+        ([8, 1], Seen::Number(value)) => values[1] = Some(value),
+        ([8, 3], Seen::Number(value)) => rows = Some(value),
         // Levels of pages of version 2.
-        [8, 5 | 6] => head.bare = head.bare.saturating_add(value),
+        ([8, 5 | 6], Seen::Number(value)) => head.bare = head.bare.saturating_add(value),
+        // What is longer is no number.
+        ([5, 5, 5] | [8, 8, 5], Seen::Bytes(bytes)) if bytes.len() <= 8 => {
+            head.largest = Some(bytes.to_vec())
+        }
+        ([5, 5, 6] | [8, 8, 6], Seen::Bytes(bytes)) if bytes.len() <= 8 => head.least = Some(bytes.to_vec()),
         _ => {}
     };
     let len = walk(bytes, &mut visit)?;
+    head.is_dictionary = kind == Some(2);
+    (head.n_values, head.n_rows) = match kind {
+        Some(0) => (values[0], None),
+        Some(3) => (values[1], rows),
+        _ => (None, None),
+    };
     Ok(len.map(|len| PageHead { len, ..head }))
 }
 

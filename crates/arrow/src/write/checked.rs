@@ -228,7 +228,7 @@ fn with_checksum(head: &[u8], body: &[u8], out: &mut Vec<u8>) -> Result<()> {
 mod tests {
     use super::super::{Packing, properties};
     use super::*;
-    use crate::read::RowFile;
+    use crate::read::{Choice, RowFile};
     use crate::write::Form;
     use arrow_array::{ArrayRef, StringArray, UInt64Array};
     use arrow_schema::{DataType, Field, Schema};
@@ -263,7 +263,7 @@ mod tests {
         let source = Source::from_bytes("t.parquet", bytes.to_vec());
         let file = RowFile::open(&source.container().unwrap(), Form::Parquet, "t").unwrap();
         let group = |group| {
-            let mut rows = file.read(group, &[0, 1])?;
+            let mut rows = file.read(group, &[0, 1], &Choice::default())?;
             let mut text = String::new();
             while let Some(rows) = rows.next_rows()? {
                 text += &format!("{:?}", rows.columns);

@@ -19,6 +19,8 @@ const MAX_TEXT_BYTES: usize = 64 << 20;
 /// Collects batches of rows.
 pub(super) struct Collector {
     wanted: Arc<Wanted>,
+    /// The index of its selection.
+    nth: usize,
     /// The format's way of writing values of arbitrary shape.
     form: Option<Box<dyn RowForm>>,
     /// Indexes of the selected rows of the current batch.
@@ -37,11 +39,12 @@ impl Collector {
     ///
     /// # Errors
     /// An error of the format's [`RowForm`].
-    pub(super) fn new(trace: &dyn Trace, wanted: &Arc<Wanted>) -> Result<Collector> {
+    pub(super) fn new(trace: &dyn Trace, nth: usize, wanted: &Arc<Wanted>) -> Result<Collector> {
         let form = if wanted.is_plain { None } else { trace.row_form(&PrintOptions::default())? };
         let columns = wanted.schema.fields.iter().map(Column::new).collect();
         Ok(Collector {
             wanted: wanted.clone(),
+            nth,
             form,
             rows: Vec::new(),
             records: Vec::new(),
@@ -58,7 +61,7 @@ impl Collector {
     }
 
     /// Takes the rows of some of a batch's records, and the findings of the batch, and sends batches that are full. False if
-    /// they are no longer wanted.
+    /// they are no longer wanted. If the selection is a table, it is the first of the batch.
     ///
     /// # Errors
     /// The reason why a value could not be written.
@@ -109,7 +112,7 @@ impl Collector {
         let fresh = self.wanted.schema.fields.iter().map(Column::new).collect();
         let columns = std::mem::replace(&mut self.columns, fresh);
         let n_rows = std::mem::take(&mut self.n_rows);
-        send(Message::Rows(RowBatch::new(self.wanted.schema.clone(), columns, n_rows)))
+        send(Message::Rows(self.nth, RowBatch::new(self.wanted.schema.clone(), columns, n_rows)))
     }
 
     /// Moves all rows of a batch without copying; the reader gets new buffers.
@@ -120,7 +123,7 @@ impl Collector {
             Some(lens) => (own_columns(batch, &self.records, n_rows, wanted), Some(lens)),
         };
         let rows = match lens.filter(|_| !self.counts_along) {
-            Some(lens) => batch.take_lenses().nth(lens),
+            Some(lens) => batch.take_lens(lens),
             None => batch.tables.first_mut().map(|table| {
                 let fresh = table.fresh();
                 std::mem::replace(table, fresh)

@@ -8,7 +8,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// A message of a worker.
 pub(super) enum Message {
-    Rows(RowBatch),
+    /// Rows of the selection with this index.
+    Rows(usize, RowBatch),
     /// Findings about the trace.
     Found(Vec<Finding>),
     /// The rest of a unit cannot be read because of this error.

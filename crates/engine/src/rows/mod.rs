@@ -149,12 +149,13 @@ impl Table for RowBatch {
     }
 }
 
-/// An iterator over batches of rows. [`found`](RowStream::found) and [`error`](RowStream::error) report what could not be
-/// read, like the outcome of [`run`](crate::run()).
+/// An iterator over batches of rows, of one selection or of several. [`found`](RowStream::found) and
+/// [`error`](RowStream::error) report what could not be read, like the outcome of [`run`](crate::run()).
 ///
 /// Dropping it before its end cancels reading.
 pub struct RowStream {
-    schema: Arc<Schema>,
+    /// By selection.
+    schemas: Vec<Arc<Schema>>,
     trace: Arc<dyn Trace>,
     watch: Arc<Watch>,
     way: Way,
@@ -181,14 +182,28 @@ enum Way {
 /// `Missing` for columns that this trace does not carry; errors of reading, if tables have to be learned or a window has to
 /// be resolved first.
 pub fn rows(trace: Arc<dyn Trace>, selection: &Selection) -> Result<RowStream> {
+    rows_of_each(trace, std::slice::from_ref(selection))
+}
+
+/// Begins to deliver rows of several tables and lenses, one for each selection, in a single read of the trace.
+///
+/// All cover the same part of the trace: windows, shards, threads, buffers and limits of the first selection apply to all, and
+/// only a single selection can be delivered in the order of time.
+///
+/// # Errors
+/// As [`rows`]; `Usage` for no selection, and for several in the order of time.
+pub fn rows_of_each(trace: Arc<dyn Trace>, selections: &[Selection]) -> Result<RowStream> {
+    let Some(selection) = selections.first() else { return Err(Error::usage("no table is asked for")) };
     let watch = Arc::new(Watch::new());
     let n_damaged_before = trace.n_delivered_damaged();
-    let wanted = Arc::new(Wanted::new(&*trace, selection)?);
-    let mut collector = Collector::new(&*trace, &wanted)?;
+    let ready = |selection| Wanted::new(&*trace, selection).map(Arc::new);
+    let all = selections.iter().map(ready).collect::<Result<Vec<_>>>()?;
+    let mut collectors = collectors(&*trace, &all)?;
+    let template = Wanted::template_of(&all);
     let losses = Losses::default();
     let is_merged = selection.order == RowOrder::Time && trace.shards().len() > 1;
     let mut stream = RowStream {
-        schema: wanted.schema.clone(),
+        schemas: all.iter().map(|wanted| wanted.schema.clone()).collect(),
         watch: watch.clone(),
         way: Way::Units(Arc::new(Exchange::new(0, true, 1))),
         threads: Vec::new(),
@@ -201,10 +216,14 @@ pub fn rows(trace: Arc<dyn Trace>, selection: &Selection) -> Result<RowStream> {
     };
     watch.expect(trace.shards().iter().try_fold(0, |sum: u64, shard| sum.checked_add(shard.packed_bytes?)));
     if is_merged {
+        let (Some(collector), 1, wanted) = (collectors.pop(), all.len(), all[0].clone()) else {
+            return Err(Error::usage("only one table is read in the order of time"));
+        };
         let (departures, arrivals) = relay(wanted.lens());
-        let template = Merge::sharing_codes(&*trace, Scan { ahead: true, ..wanted.template.clone() });
+        let template = Merge::sharing_codes(&*trace, Scan { ahead: true, ..template });
+        let mut collector = Box::new(collector);
         collector.counts_along();
-        stream.way = Way::Merged { arrivals, collector: Box::new(collector), ready: VecDeque::new() };
+        stream.way = Way::Merged { arrivals, collector, ready: VecDeque::new() };
         let thread = spawn(move || {
             let merge = wanted.merge(&*trace, &template, &watch);
             match merge {
@@ -215,17 +234,20 @@ pub fn rows(trace: Arc<dyn Trace>, selection: &Selection) -> Result<RowStream> {
         stream.threads.push(thread);
         return Ok(stream);
     }
-    let (units, errors) = wanted.units(&*trace, &watch)?;
+    // Pieces do not do for rows whose positions are wanted.
+    let strictest = all.iter().find(|wanted| wanted.has_positions()).unwrap_or(&all[0]);
+    let (units, errors) = strictest.units(&*trace, &watch)?;
     for error in errors {
         stream.losses.lose(error, selection.strict)?;
     }
     let n_cores = n_threads(selection.threads);
-    let n_batches = selection.buffer_bytes / wanted.bytes_per_batch();
+    let largest = all.iter().map(|wanted| wanted.bytes_per_batch()).max().unwrap_or(1);
+    let n_batches = selection.buffer_bytes / largest;
     let is_ordered = selection.order != RowOrder::Any;
     let exchange = Arc::new(Exchange::new(units.len(), is_ordered, n_batches.max(2)));
     // If each thread has a unit of its own, additional threads that inflate ahead would only be in the way.
-    let template = Scan { ahead: units.len() < n_cores, ..wanted.template.clone() };
-    let work = Arc::new(Work { trace, wanted, units, template, watch, exchange, next: AtomicUsize::new(0) });
+    let template = Scan { ahead: units.len() < n_cores, ..template };
+    let work = Arc::new(Work { trace, all, units, template, watch, exchange, next: AtomicUsize::new(0) });
     stream.way = Way::Units(work.exchange.clone());
     for at in 0..n_cores.min(work.units.len()) {
         let work = work.clone();
@@ -237,6 +259,10 @@ pub fn rows(trace: Arc<dyn Trace>, selection: &Selection) -> Result<RowStream> {
         }
     }
     Ok(stream)
+}
+
+fn collectors(trace: &dyn Trace, all: &[Arc<Wanted>]) -> Result<Vec<Collector>> {
+    all.iter().enumerate().map(|(nth, wanted)| Collector::new(trace, nth, wanted)).collect()
 }
 
 /// The schema of the rows of a selection, without reading any.
@@ -263,7 +289,8 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
 /// State that the workers share.
 struct Work {
     trace: Arc<dyn Trace>,
-    wanted: Arc<Wanted>,
+    /// By selection.
+    all: Vec<Arc<Wanted>>,
     units: Vec<Unit>,
     template: Scan,
     watch: Arc<Watch>,
@@ -286,7 +313,7 @@ impl Work {
 
     /// Reads one unit, to its end or until its rows are no longer wanted.
     fn unit(&self, at: usize, unit: &Unit) -> Result<()> {
-        let mut collector = Collector::new(&*self.trace, &self.wanted)?;
+        let mut collectors = collectors(&*self.trace, &self.all)?;
         let mut tally = Tally::new(&self.watch);
         let mut reader = self.trace.scan(&unit.scan(&*self.trace, &self.template))?;
         let (mut is_wanted, mut lost) = (true, None);
@@ -300,25 +327,45 @@ impl Work {
                     break;
                 }
             };
-            if self.wanted.lens().is_some() {
+            if self.all.iter().any(|wanted| wanted.lens().is_some()) {
                 refuse_oversized(batch, self.trace.shards());
             }
             let records = batch.span.records;
-            is_wanted = collector.take(batch, Ordinals::default(), 0..records, &mut send)?;
+            let mut tables = 0..;
+            for (wanted, collector) in self.all.iter().zip(&mut collectors) {
+                // What looks at the rows of a table expects them to be the first.
+                let place = if wanted.lens().is_none() { tables.next() } else { None };
+                let place = place.filter(|place| *place < batch.tables.len()).unwrap_or(0);
+                let is_elsewhere = place > 0;
+                if is_elsewhere {
+                    batch.tables.swap(0, place);
+                }
+                is_wanted &= collector.take(batch, Ordinals::default(), 0..records, &mut send)?;
+                if is_elsewhere {
+                    batch.tables.swap(0, place);
+                }
+            }
             if tally.batch(records) {
                 tally.flush(reader.packed_bytes().unwrap_or(0).min(unit.packed_bytes));
             }
         }
-        collector.flush(&mut send);
+        for collector in &mut collectors {
+            collector.flush(&mut send);
+        }
         tally.flush(unit.packed_bytes);
         lost.map_or(Ok(()), Err)
     }
 }
 
 impl RowStream {
-    /// The schema of all batches.
+    /// The schema of the first selection's batches.
     pub fn schema(&self) -> &Arc<Schema> {
-        &self.schema
+        &self.schemas[0]
+    }
+
+    /// The schemas of the batches, by selection.
+    pub fn schemas(&self) -> &[Arc<Schema>] {
+        &self.schemas
     }
 
     /// Reports progress, and can cancel reading; batches that have been read are still delivered.
@@ -385,19 +432,19 @@ impl RowStream {
         }
     }
 
-    /// Processes a message; returns its rows if it has some.
-    fn take(&mut self, message: Message) -> Result<Option<RowBatch>> {
+    /// Processes a message; returns its rows, with the index of their selection, if it has some.
+    fn take(&mut self, message: Message) -> Result<Option<(usize, RowBatch)>> {
         match message {
             Message::Found(findings) => self.losses.take_all(findings, self.strict).map(|()| None),
             Message::Lost(error) => self.losses.lose(error, self.strict).map(|()| None),
-            Message::Rows(mut rows) => {
+            Message::Rows(nth, mut rows) => {
                 let n_rows = usize::try_from(self.left).map_or(rows.n_rows, |left| left.min(rows.n_rows));
                 if n_rows < rows.n_rows {
                     rows.columns.iter_mut().for_each(|column| column.truncate(n_rows));
                     rows.n_rows = n_rows;
                 }
                 self.left -= n_rows as u64;
-                Ok((n_rows > 0).then_some(rows))
+                Ok((n_rows > 0).then_some((nth, rows)))
             }
         }
     }
@@ -407,6 +454,13 @@ impl Iterator for RowStream {
     type Item = Result<RowBatch>;
 
     fn next(&mut self) -> Option<Result<RowBatch>> {
+        Some(self.next_of_each()?.map(|(_, rows)| rows))
+    }
+}
+
+impl RowStream {
+    /// The next rows, and the number of their selection. Those of one selection are in its order.
+    pub fn next_of_each(&mut self) -> Option<Result<(usize, RowBatch)>> {
         while !self.is_over && self.left > 0 {
             let Some(message) = self.message() else {
                 self.end(true);
@@ -424,9 +478,7 @@ impl Iterator for RowStream {
         self.end(false);
         None
     }
-}
 
-impl RowStream {
     /// Makes all threads end, and waits for them.
     fn end(&mut self, is_complete: bool) {
         if std::mem::replace(&mut self.is_over, true) {

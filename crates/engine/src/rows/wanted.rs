@@ -10,10 +10,10 @@ use quipu_model::row_source::{LentRows, RowSource, positions};
 use quipu_model::schema::{Field, Role, Schema, SchemaKey, Storage};
 use quipu_model::trace::settled;
 use quipu_model::{
-    Accept, Batch, Chosen, Columns, Error, Predicate, Result, Scan, Shard, ShardId, ShardKind, Span,
-    TableBuf, Trace, Window,
+    Accept, Batch, Chosen, Columns, Condition, Error, Predicate, Result, Scan, Shard, ShardId, ShardKind,
+    Span, TableBuf, Trace, Window,
 };
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 /// A selection bound to one trace.
@@ -92,6 +92,7 @@ impl Wanted {
             template: Scan {
                 tables: table.into_iter().collect(),
                 batch_records,
+                only: only(trace, &inner, selection, &predicate),
                 ..Scan::new(ShardId(0)).columns(columns)
             },
             batch_rows: selection.batch_rows.max(1) as usize,
@@ -108,7 +109,27 @@ impl Wanted {
         self.lens
     }
 
-    /// Approximate size of a batch, in bytes.
+    /// Whether positions of records are delivered or looked at.
+    pub(super) fn has_positions(&self) -> bool {
+        self.has_positions
+    }
+
+    /// One read that has what each of these needs.
+    pub(super) fn template_of(all: &[Arc<Wanted>]) -> Scan {
+        let mut template = Scan::new(ShardId(0));
+        for (at, wanted) in all.iter().enumerate() {
+            let Scan { columns, tables, batch_records, only, .. } = &wanted.template;
+            template.columns |= *columns;
+            template.tables.extend(tables);
+            template.batch_records =
+                if at == 0 { *batch_records } else { template.batch_records.max(*batch_records) };
+            // What one table has no use for, another has.
+            template.only = if all.len() == 1 { only.clone() } else { Vec::new() };
+        }
+        template
+    }
+
+    /// What a batch takes, about.
     pub(super) fn bytes_per_batch(&self) -> usize {
         let width = |field: &Field| match field.ty.storage() {
             Storage::U8 | Storage::I8 => 1,
@@ -247,7 +268,31 @@ fn threads(schema: &Schema, lens: Option<usize>, predicate: &Predicate) -> Vec<u
     threads.map(|thread| thread.packed()).collect()
 }
 
-/// A part of the trace that contains all rows that pass.
+/// What rows must have in columns of numbers, for readers that know what they need not read.
+fn only(trace: &dyn Trace, schema: &Schema, selection: &Selection, predicate: &Predicate) -> Vec<Condition> {
+    // Positions along the sequence count the records of the shards before; traces that others are made of may number threads
+    // in another way.
+    if selection.order == RowOrder::Time || trace.origin().is_some() {
+        return Vec::new();
+    }
+    let is_range = |condition: &&Condition| matches!(condition.accept, Accept::Between(_));
+    let mut all: Vec<Condition> = predicate.columns.iter().filter(is_range).cloned().collect();
+    let mut add = |role, range: Option<RangeInclusive<u64>>| {
+        // Rows that have no value may say 0.
+        let range = range.filter(|range| *range.start() > 0);
+        if let (Some(at), Some(range)) = (schema.position_of(role), range) {
+            let accept = Accept::Between((*range.start()).into()..=(*range.end()).into());
+            all.push(Condition { column: schema.fields[at].name.to_string(), accept });
+        }
+    };
+    let packed = || predicate.threads.iter().map(|thread| thread.packed());
+    add(Role::THREAD, packed().min().zip(packed().max()).map(|(least, most)| least..=most));
+    add(Role::TIME, predicate.time.clone());
+    add(Role::PC, predicate.pc.clone());
+    all
+}
+
+/// The part of the trace outside which no row passes.
 fn part(
     trace: &dyn Trace,
     schema: &Schema,

@@ -1,6 +1,7 @@
 //! Errors of the query engine as our own: with the place in the text, and names that were meant.
 
 use super::depth::{MAX_DEPTH, nesting};
+use super::inlined::{Excess, MAX_REPEATED, MAX_STEPS};
 use datafusion::common::{DataFusionError, SchemaError};
 use datafusion::sql::sqlparser::parser::ParserError;
 use quipu_model::options::nearest;
@@ -37,6 +38,22 @@ pub(super) fn too_deep(sql: &str, (line, column): (u64, u64)) -> Error {
     let message =
         format!("the question nests more than {MAX_DEPTH} times, at line {line}, column {column}{mark}");
     Error::new(ErrorKind::Limit, message).hint("a list such as `x IN (…)` says the same as a chain of `OR`")
+}
+
+/// A question that comes to too much where queries of its `WITH` stand in the place of their names.
+#[cold]
+pub(super) fn of_excess(sql: &str, excess: Excess) -> Error {
+    let (what, (line, column)) = match excess {
+        Excess::Repeats(at) => {
+            (format!("queries of WITH repeat more than {MAX_REPEATED} parts where they are used"), at)
+        }
+        Excess::Depth(at) => {
+            (format!("queries of WITH nest more than {MAX_STEPS} times where they are used"), at)
+        }
+    };
+    let mark = pointed(sql, line, column);
+    let message = format!("{what}, at line {line}, column {column}{mark}");
+    Error::new(ErrorKind::Limit, message).hint("each use of such a query is planned and run anew")
 }
 
 /// An error of the engine, about the question `sql`, where these tables are known; `memory_option` allows more memory.

@@ -122,23 +122,33 @@ fn block(name: &'static str, usual: u64) -> ScalarUDF {
 fn named(
     name: &'static str,
     names: &[(String, Arc<Names>)],
-    text: impl Fn(Named) -> Option<Arc<str>> + Send + Sync + 'static,
+    text: impl Fn(&Named) -> Option<&str> + Send + Sync + 'static,
 ) -> ScalarUDF {
     let both = [DataType::UInt64, DataType::Utf8];
     let names = names.to_vec();
     function(name, &[&both[..1], &both], DataType::Utf8, move |args| {
         let pcs = args[0].as_primitive::<UInt64Type>();
         let aliases = args.get(1).map(|aliases| aliases.as_string::<i32>());
+        // The trace of each row.
+        let mut traces: Vec<usize> = vec![0; pcs.len()];
+        for (row, trace) in traces.iter_mut().enumerate() {
+            let Some(aliases) = aliases.filter(|aliases| aliases.is_valid(row)) else { continue };
+            let alias = aliases.value(row);
+            match names.iter().position(|(known, _)| known == alias) {
+                Some(found) => *trace = found,
+                None => return exec_err!("{name}: no trace is called `{alias}`"),
+            }
+        }
+        let rows_of = |trace: usize| {
+            let rows = pcs.iter().zip(&traces).filter(move |(_, of)| **of == trace);
+            rows.filter_map(|(pc, _)| pc)
+        };
+        let more: Vec<_> =
+            names.iter().enumerate().map(|(at, (_, names))| names.learn(rows_of(at))).collect();
+        let known: Vec<_> = names.iter().map(|(_, names)| names.known()).collect();
         let mut texts = StringBuilder::new();
-        for row in 0..pcs.len() {
-            let of = match aliases.filter(|aliases| aliases.is_valid(row)).map(|aliases| aliases.value(row)) {
-                None => names.first(),
-                Some(alias) => match names.iter().find(|(known, _)| known == alias) {
-                    None => return exec_err!("{name}: no trace is called `{alias}`"),
-                    found => found,
-                },
-            };
-            let found = of.filter(|_| pcs.is_valid(row)).map(|(_, names)| names.at(pcs.value(row)));
+        for (pc, trace) in pcs.iter().zip(&traces) {
+            let found = pc.and_then(|pc| known.get(*trace)?.get(&pc).or_else(|| more.get(*trace)?.get(&pc)));
             texts.append_option(found.and_then(&text));
         }
         Ok(Arc::new(texts.finish()))
@@ -181,8 +191,8 @@ pub(super) fn all(
         }
         Ok(Arc::new(texts.finish()))
     });
-    let symbol = named("symbol", names, |named| named.symbol);
-    let source = named("source", names, |named| named.source);
+    let symbol = named("symbol", names, |named| named.symbol.as_deref());
+    let source = named("source", names, |named| named.source.as_deref());
     let (line, page) = (block("line", power(line_bytes, 64)), block("page", power(page_bytes, 4096)));
     vec![line, page, hex, disasm, symbol, source]
 }

@@ -14,6 +14,7 @@ mod fault;
 mod filter;
 mod functions;
 mod handed;
+mod inlined;
 mod named;
 mod output;
 mod reading;
@@ -330,7 +331,11 @@ fn quoted(name: &str) -> String {
 /// Plans a question and sends the rows of its answer until there are no more, or no one takes them.
 async fn feed(context: &SessionContext, sql: &str, rows: &Sender<Rows>) -> Result<(), Failed> {
     let state = context.state();
-    let plan = state.create_logical_plan(sql).await?;
+    let statement = state.sql_to_statement(sql, &state.config().options().sql_parser.dialect)?;
+    if let Some(excess) = inlined::excess(&statement) {
+        return Err(Failed::Ours(fault::of_excess(sql, excess)));
+    }
+    let plan = state.statement_to_plan(statement).await?;
     SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).verify_plan(&plan)?;
     let frame = match plan {
         // Statements such as SET change the session.

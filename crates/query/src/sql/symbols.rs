@@ -8,7 +8,7 @@ use quipu_symbols::functions::{Functions, loaded};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 /// Addresses whose names are remembered; further ones are looked up each time.
 const MAX_KNOWN: usize = 1 << 20;
@@ -34,7 +34,7 @@ pub(super) struct Names {
     trace: Arc<dyn Trace>,
     binaries: Arc<[Binary]>,
     files: OnceLock<Vec<File>>,
-    known: Mutex<HashMap<u64, Named>>,
+    known: RwLock<HashMap<u64, Named>>,
     missing: Arc<Missing>,
 }
 
@@ -79,22 +79,33 @@ struct Read {
 
 impl Names {
     pub(super) fn new(trace: Arc<dyn Trace>, binaries: Arc<[Binary]>, missing: Arc<Missing>) -> Names {
-        Names { trace, binaries, files: OnceLock::new(), known: Mutex::default(), missing }
+        Names { trace, binaries, files: OnceLock::new(), known: RwLock::default(), missing }
     }
 
-    /// What is known of an address.
-    pub(super) fn at(&self, address: u64) -> Named {
-        let lock = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = lock().get(&address) {
-            return known.clone();
+    /// Looks up the addresses of a batch that are not known yet, and returns those that are more than can be remembered.
+    pub(super) fn learn(&self, addresses: impl Iterator<Item = u64>) -> HashMap<u64, Named> {
+        let known = self.known();
+        let mut new: HashMap<u64, Named> = HashMap::new();
+        for address in addresses.filter(|address| !known.contains_key(address)) {
+            new.entry(address).or_default();
+        }
+        drop(known);
+        if new.is_empty() {
+            return new;
         }
         // Two threads may look up one address; both find the same.
-        let found = self.look_up(address);
-        let mut known = lock();
-        if known.len() < MAX_KNOWN {
-            known.insert(address, found.clone());
+        for (address, named) in &mut new {
+            *named = self.look_up(*address);
         }
-        found
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let n_free = MAX_KNOWN.saturating_sub(known.len());
+        known.extend(new.extract_if(|_, _| true).take(n_free));
+        new
+    }
+
+    /// What was looked up so far. The lock is taken once for many rows.
+    pub(super) fn known(&self) -> RwLockReadGuard<'_, HashMap<u64, Named>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn look_up(&self, address: u64) -> Named {
@@ -141,5 +152,26 @@ impl Names {
             all.push(file(addresses, Placed::By(*base), path.clone()));
         }
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quipu_testkit::MemoryTrace;
+
+    #[test]
+    fn what_is_more_than_can_be_remembered_is_looked_up_for_its_batch() {
+        let trace: Arc<dyn Trace> = Arc::new(MemoryTrace::random(1, 1, 10));
+        let names = Names::new(trace, Arc::new([]), Arc::default());
+        let most = MAX_KNOWN as u64;
+        assert!(names.learn(0..most - 5).is_empty());
+        // Known ones take no room.
+        assert!(names.learn(0..100).is_empty());
+        let more = names.learn(most - 10..most + 20);
+        assert_eq!((names.known().len(), more.len()), (MAX_KNOWN, 20));
+        for address in most - 10..most + 20 {
+            assert!(names.known().contains_key(&address) != more.contains_key(&address), "{address}");
+        }
     }
 }
