@@ -75,7 +75,7 @@ fn a_folder_is_written_in_one_read() {
         export.run(&job, &progress).unwrap();
         let trace = opened(&path);
         let mut stream = rows(trace.clone(), &Selection::new(row_names(&*trace).unwrap().remove(0))).unwrap();
-        while let Some(rows) = stream.next() {
+        for rows in stream.by_ref() {
             rows.unwrap();
         }
         let read = stream.watch().progress().records;
