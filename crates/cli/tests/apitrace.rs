@@ -723,7 +723,7 @@ fn values_are_edited_by_name_number_and_pattern() {
         assert_eq!(output.status.code(), Some(2), "{args:?}: {}", text(&output.stderr));
         let told = text(&output.stderr);
         assert!(told.contains("no call of the trace is selected"), "{args:?}: {told}");
-        assert!(told.contains("the trace has 26 calls and 2 frames, numbers 0 to 1"), "{args:?}: {told}");
+        assert!(told.contains("the trace has 257 calls and 5 frames, numbers 0 to 4"), "{args:?}: {told}");
         assert_eq!(std::fs::read_to_string(path).unwrap(), "old", "{args:?}");
     }
     let misfit = quipu(&["edit", "--force", "--set", "width=wide", "kinds.trace", "-o", path]);

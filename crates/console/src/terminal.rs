@@ -179,7 +179,7 @@ impl<W: Write> Stream<W> {
         self.is_terminal
     }
 
-    /// Writes text of which no part comes from a trace or the command line, with its colours.
+    /// Writes text with its colours; no part of it may come from a trace or the command line.
     ///
     /// # Errors
     /// If the text cannot be written.

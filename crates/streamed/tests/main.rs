@@ -828,7 +828,7 @@ fn remarks_between_records_are_shown_at_their_places() {
         "1 remark begins",
         "1 10 1 tick n=1",
         "2 20 1 tick n=2",
-        "25 remark two\\nlines",
+        "25 remark two\\x0alines",
         "3 30 1 tick n=3",
         "35 remark of the next",
         "4 40 1 tick n=4",

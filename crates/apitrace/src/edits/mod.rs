@@ -47,7 +47,7 @@ pub trait CallEdit {
     /// If the edit cannot be applied to this call.
     fn step(&mut self, at: usize, values: &mut Values, types: &Types) -> Result<Step>;
 
-    /// The error if no call was kept; `None` if a trace without calls is a result.
+    /// The error if the edit selected no call; `None` if a trace without calls is a result.
     fn refuse_nothing(&mut self) -> Option<Error> {
         None
     }
@@ -108,8 +108,7 @@ pub fn rewrite(
     {
         return Err(error);
     }
-    if n_written.get() == 0
-        && reading.doubtful_from.is_none()
+    if reading.doubtful_from.is_none()
         && let Some(error) = edit.refuse_nothing()
     {
         return Err(error);

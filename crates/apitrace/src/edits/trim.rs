@@ -107,6 +107,8 @@ pub struct Chooser {
     n_seen: u64,
     /// Number of calls seen so far with numbers up to the last selected one.
     n_low: u64,
+    /// Number of calls selected so far.
+    n_kept: u64,
     /// Whether the selection ended before the trace did.
     is_over: bool,
 }
@@ -114,7 +116,7 @@ pub struct Chooser {
 impl Chooser {
     /// A chooser before the first call.
     pub fn new(selection: Selection) -> Chooser {
-        Chooser { selection, frame: 0, n_seen: 0, n_low: 0, is_over: false }
+        Chooser { selection, frame: 0, n_seen: 0, n_low: 0, n_kept: 0, is_over: false }
     }
 
     /// Decides about the next call.
@@ -141,6 +143,7 @@ impl Chooser {
         let is_wanted = is_chosen
             && record >= records.start
             && (threads.is_empty() || threads.contains(&call.thread.into()));
+        self.n_kept += u64::from(is_wanted);
         if is_wanted { Step::Keep } else { Step::Drop }
     }
 
@@ -165,7 +168,7 @@ impl Chooser {
 
     /// The error if no call was selected, with what the trace has as far as it was read. apitrace writes a trace without calls.
     pub fn refuse_nothing(&self) -> Option<Error> {
-        if self.selection.until == Until::FirstBehind {
+        if self.n_kept > 0 || self.selection.is_all() || self.selection.until == Until::FirstBehind {
             return None;
         }
         let error = Error::usage(

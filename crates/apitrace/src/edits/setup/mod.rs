@@ -70,7 +70,7 @@ pub fn needed(trace: &ApiTrace, mut chooser: Chooser, progress: &dyn Progress) -
         Err(error) if !error.is_damage() || n_calls == u32::MAX => return Err(error),
         _ => {}
     }
-    let refusal = chooser.refuse_nothing().filter(|_| n_chosen == 0);
+    let refusal = chooser.refuse_nothing();
     Ok(Needed { bits: tracker.log.needed(), n_calls, n_chosen, at: 0, refusal })
 }
 
