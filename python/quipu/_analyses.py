@@ -71,9 +71,9 @@ class Analyses:
         per_thread: bool | None = None,
         **how: Any,
     ) -> Result:
-        """Conditions taken or not, jumps, calls, returns, targets of computed branches.
+        """Conditional branches taken or not, jumps, calls, returns, targets of computed branches.
 
-        top: How many sites each list has; default 10.
+        top: Number of sites in each list; default 10.
         per_thread: Also give the result for each thread, in the order in which threads first appear.
         """
         return self._analysis("branches", {"top": top, "per-thread": per_thread}, how)
@@ -105,7 +105,7 @@ class Analyses:
         base: int | str | None = None,
         **how: Any,
     ) -> Result:
-        """How a machine's caches serve the trace.
+        """Hits and misses of a machine's caches for the trace.
 
         cores: Cores of the machine; default 4.
         line_size: Bytes in a line, a power of two; default 64.
@@ -167,7 +167,7 @@ class Analyses:
 
         For traces of format apitrace.
 
-        top: How many functions and frames to list; default 30.
+        top: Number of functions and frames to list; default 30.
         """
         return self._analysis("calls", {"top": top}, how)
 
@@ -177,7 +177,7 @@ class Analyses:
         per_thread: bool | None = None,
         **how: Any,
     ) -> Result:
-        """How often each kind of work is executed.
+        """How often instructions of each category are executed.
 
         per_thread: Also give the result for each thread, in the order in which threads first appear.
         """
@@ -189,7 +189,7 @@ class Analyses:
         per_thread: bool | None = None,
         **how: Any,
     ) -> Result:
-        """Records of each sort, in all and for each thread.
+        """Numbers of records of each kind, in total and for each thread.
 
         For traces of format drmemtrace.
 
@@ -207,7 +207,7 @@ class Analyses:
 
         For traces of format apitrace.
 
-        top: How many frames to list; default 20.
+        top: Number of frames to list; default 20.
         """
         return self._analysis("frames", {"top": top}, how)
 
@@ -218,9 +218,9 @@ class Analyses:
         per_thread: bool | None = None,
         **how: Any,
     ) -> Result:
-        """Traced functions and system calls: counts, and who calls whom with what.
+        """Traced functions and system calls: counts, and a tree of calls with arguments.
 
-        tree: How many calls of each thread to list, as a tree; default 100.
+        tree: Number of calls to list for each thread, as a tree; default 100.
         per_thread: Also give the result for each thread, in the order in which threads first appear.
         """
         return self._analysis("functions", {"tree": tree, "per-thread": per_thread}, how)
@@ -233,13 +233,13 @@ class Analyses:
         shaders: int | str | None = None,
         **how: Any,
     ) -> Result:
-        """What is drawn with what: draws, textures, buffers, shaders, errors.
+        """Draws, textures, buffers and shaders, and errors of graphics calls.
 
         For traces of format apitrace.
 
-        top: How many rows to list; default 20.
+        top: Number of rows in each list; default 20.
         pictures: How many texture images to keep; default 24.
-        shaders: How many shader sources to keep; default 24.
+        shaders: Number of shader sources to keep; default 24.
         """
         return self._analysis("graphics", {"top": top, "pictures": pictures, "shaders": shaders}, how)
 
@@ -247,7 +247,7 @@ class Analyses:
         self,
         **how: Any,
     ) -> Result:
-        """Which addresses are touched when."""
+        """Accesses by address and time, as a map."""
         return self._analysis("heatmap", {}, how)
 
     def histogram(
@@ -261,7 +261,7 @@ class Analyses:
         """How often each cache line is touched.
 
         line_size: Bytes in a line, a power of two; default 64.
-        top: How many lines to list on each side; default 10.
+        top: Number of lines to list on each side; default 10.
         per_thread: Also give the result for each thread, in the order in which threads first appear.
         """
         return self._analysis("histogram", {"line-size": line_size, "top": top, "per-thread": per_thread}, how)
@@ -276,7 +276,7 @@ class Analyses:
         per_thread: bool | None = None,
         **how: Any,
     ) -> Result:
-        """Instructions, blocks and functions executed most, lines and pages used most.
+        """Most executed instructions, blocks and functions, most used lines and pages.
 
         top: How many rows each list has; default 10.
         line_size: Bytes in a line, a power of two; default 64.
@@ -321,7 +321,7 @@ class Analyses:
         config: str | os.PathLike[str] | None = None,
         **how: Any,
     ) -> Result:
-        """What another layout of a type would give.
+        """Misses with other layouts of a type.
 
         type: The type, in C, C++, Rust or LLVM syntax; without other options, layouts of it are proposed; default
             none.
@@ -381,11 +381,11 @@ class Analyses:
         top: int | str | None = None,
         **how: Any,
     ) -> Result:
-        """Objects that are made and never destroyed, by kind and context.
+        """Objects that are created and never destroyed, by kind and context.
 
         For traces of format apitrace.
 
-        top: How many objects to list; default 100.
+        top: Number of leaked objects to list; default 100.
         """
         return self._analysis("leaks", {"top": top}, how)
 
@@ -403,7 +403,7 @@ class Analyses:
         line_size: Bytes in a line, a power of two; default 64.
         sample: Sample this share of the lines (below 1), or at most this many lines; default none.
         side: Which accesses: all, instr or data; default all.
-        per_thread: Keep apart threads that share a file; files of one thread each are kept apart anyway.
+        per_thread: Separate threads that share a file; threads with their own files are always separate.
         """
         options: dict[str, Any] = {
             "line-size": line_size,
@@ -437,7 +437,7 @@ class Analyses:
         confidence: float | None = None,
         **how: Any,
     ) -> Result:
-        """Which loads miss the last cache at a steady distance.
+        """Loads that miss the last-level cache with a steady stride.
 
         cores: Cores of the machine; default 4.
         line_size: Bytes in a line, a power of two; default 64.
@@ -457,7 +457,7 @@ class Analyses:
         cpu_scheduling: Run threads on the processors that the trace names.
         count: Report loads with at least this many misses; default 50000.
         share: Or with at least this share of all misses, 0.0 to 1.0; default 0.005.
-        confidence: Share of a load's misses that have one distance, 0.0 to 1.0; default 0.75.
+        confidence: Minimum share of a load's misses with the same stride, 0.0 to 1.0; default 0.75.
         """
         options: dict[str, Any] = {
             "cores": cores,
@@ -488,7 +488,7 @@ class Analyses:
         per_thread: bool | None = None,
         **how: Any,
     ) -> Result:
-        """What the executed instructions do, in shares.
+        """Shares of executed instructions by category, loads and stores per instruction.
 
         per_thread: Also give the result for each thread, in the order in which threads first appear.
         """
@@ -523,8 +523,8 @@ class Analyses:
         threshold: Distance above which a reference counts as distant; default 100.
         limit: Maximum number of lines on a stack; the lowest is pruned; 0 for no limit; default 0.
         bins: Ratio of the widths of consecutive histogram bins; 1 gives each number a bin of its own; default 2.
-        top: How many lines each list has; default 10.
-        per_thread: Keep apart threads that share a file; files of one thread each are kept apart anyway.
+        top: Number of lines in each list; default 10.
+        per_thread: Separate threads that share a file; threads with their own files are always separate.
         """
         options: dict[str, Any] = {
             "line-size": line_size,
@@ -544,11 +544,11 @@ class Analyses:
         per_thread: bool | None = None,
         **how: Any,
     ) -> Result:
-        """How many accesses of data lie between two uses of a cache line.
+        """How many data accesses lie between two uses of a cache line.
 
         line_size: Bytes in a line, a power of two; default 64.
         bins: Ratio of the widths of consecutive histogram bins; 1 gives each number a bin of its own; default 2.
-        per_thread: Keep apart threads that share a file; files of one thread each are kept apart anyway.
+        per_thread: Separate threads that share a file; threads with their own files are always separate.
         """
         return self._analysis("reuse-time", {"line-size": line_size, "bins": bins, "per-thread": per_thread}, how)
 
@@ -559,11 +559,11 @@ class Analyses:
         per_thread: bool | None = None,
         **how: Any,
     ) -> Result:
-        """Who runs when: threads, processors, system calls, busy time.
+        """When threads and cores run: processors, system calls, busy and idle time.
 
         letter: How many instruction, idle or wait records each letter of a core's schedule stands for; default
             500000.
-        per_thread: Each thread is always listed; accepted because other tools want to be asked.
+        per_thread: No effect: threads are always listed; accepted for consistency with other tools.
         """
         return self._analysis("schedule", {"letter": letter, "per-thread": per_thread}, how)
 
@@ -571,7 +571,7 @@ class Analyses:
         self,
         **how: Any,
     ) -> Result:
-        """Schedule files beside the trace, set against it.
+        """Compares the schedule files beside a trace with the trace.
 
         For traces of format drmemtrace.
         """
@@ -601,7 +601,7 @@ class Analyses:
         threads_: int | str | None = None,
         **how: Any,
     ) -> Result:
-        """How caches of many sizes, ways and policies would serve the trace.
+        """Misses of caches of many sizes, ways and policies, in one read.
 
         level: Caches to vary: l1i, l1d, l1 (one for both) or ll; default l1d.
         sizes: Sizes in bytes, with K, M or G; a range doubles; default 4K..1M.
@@ -664,11 +664,11 @@ class Analyses:
         top: int | str | None = None,
         **how: Any,
     ) -> Result:
-        """Which probes fired when on which CPU, and what became of speculations.
+        """Firings of probes over time, by CPU, and the outcomes of speculations.
 
         For traces of format dtrace.
 
-        top: How many probes to draw; default 20.
+        top: Number of probes to draw; default 20.
         """
         return self._analysis("timeline", {"top": top}, how)
 
@@ -693,7 +693,7 @@ class Analyses:
         top: int | str | None = None,
         **how: Any,
     ) -> Result:
-        """How a machine's TLBs serve the trace.
+        """Hits and misses of a machine's TLBs for the trace.
 
         cores: Cores of the machine; default 4.
         page_size: Page size, a power of two, such as 4K, 2M or 1G; default 4K.
@@ -755,12 +755,12 @@ class Analyses:
         config: str | os.PathLike[str] | None = None,
         **how: Any,
     ) -> Result:
-        """Which types and fields accesses and misses go to.
+        """Accesses and misses by type and field.
 
         binary: Program whose debug information describes types and variables; default none.
         types: File of types from Cacheray's extractor; used for types that the program lacks; default none.
         base: Load address of the program, if it differs from that in its file; default 0.
-        top: How many types, places and lines to list; default 10.
+        top: Number of types, sites and lines to list; default 10.
         cores: Cores of the machine; default 4.
         line_size: Bytes in a line, a power of two; default 64.
         l1i_size: Size of each L1 instruction cache, with K, M or G; default 32K.
@@ -804,7 +804,7 @@ class Analyses:
         per_thread: bool | None = None,
         **how: Any,
     ) -> Result:
-        """Distinct cache lines and pages, in all and over time.
+        """Distinct cache lines and pages, in total and over time.
 
         line_size: Bytes in a line, a power of two; default 64.
         page_size: Bytes in a page, a power of two; default 4096.
@@ -827,6 +827,6 @@ class Analyses:
 
         For traces of format prism.
 
-        top: How many functions to list; default 20.
+        top: Number of functions to list; default 20.
         """
         return self._analysis("workload", {"top": top}, how)

@@ -196,8 +196,9 @@ def test_what_we_write_has_checksums(tmp_path: Path) -> None:
     largest = max(files, key=lambda file: file.stat().st_size)
     column = pyarrow.parquet.ParquetFile(largest).metadata.row_group(0).column(0)
     data = bytearray(largest.read_bytes())
-    # In the middle of a column's pages.
-    data[column.data_page_offset + column.total_compressed_size // 2] ^= 1
+    # At the end of the column's last page: the heads of pages have no checksum.
+    start = column.dictionary_page_offset if column.has_dictionary_page else column.data_page_offset
+    data[start + column.total_compressed_size - 4] ^= 1
     largest.write_bytes(data)
     with pytest.raises(OSError, match="(?i)crc|checksum"):
         pyarrow.parquet.read_table(largest, page_checksum_verification=True)
