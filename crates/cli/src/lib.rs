@@ -25,6 +25,7 @@ mod verbs;
 pub use about::json as header;
 
 use clap::builder::Styles;
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches, Parser};
 use quipu::engine::Watch;
 use quipu::model::{Error, harmless};
@@ -97,14 +98,24 @@ struct Parsed {
 /// Parses a command line. With `keeps_inputs`, its inputs stay registered until the process ends, otherwise only while they
 /// are read.
 fn parse(args: Vec<OsString>, keeps_inputs: bool) -> Result<Parsed, clap::Error> {
-    let mut command = definition();
-    if !are_harmless(&args) {
+    let is_harmless = are_harmless(&args);
+    let own = || match is_harmless {
+        true => definition(),
         // In a message that repeats these arguments, the parser's colours could not be told from theirs.
-        command = command.styles(Styles::plain());
-    }
-    let args = with_verb(args, &command);
+        false => definition().styles(Styles::plain()),
+    };
+    let mut command = own();
     // PERF: a copy of the command line's definition takes a third of what starting the program does.
-    let matches = command.try_get_matches_from_mut(args)?;
+    let matches = match command.try_get_matches_from_mut(&args) {
+        Ok(matches) => matches,
+        Err(error) => match with_verb(args, &error) {
+            Some(args) => {
+                command = own();
+                command.try_get_matches_from_mut(args)?
+            }
+            None => return Err(error),
+        },
+    };
     let places =
         if keeps_inputs { inputs::keep(&command, &matches) } else { inputs::check(&command, &matches) };
     let (has_json, has_output) = (is_set("json", &matches), writes(&command, &matches));
@@ -121,18 +132,13 @@ fn are_harmless(args: &[OsString]) -> bool {
     args.iter().all(|arg| harmless::is_harmless(arg.as_encoded_bytes()))
 }
 
-/// Makes `quipu FILE` mean `quipu report FILE`: inserts the verb if the first argument that is not an option names a file, and
-/// no verb.
-fn with_verb(mut args: Vec<OsString>, command: &clap::Command) -> Vec<OsString> {
-    let is_option = |arg: &OsString| arg.as_encoded_bytes().starts_with(b"-");
-    if let Some(at) = (1..args.len()).find(|at| !is_option(&args[*at])) {
-        let is_verb =
-            args[at].to_str().is_some_and(|name| name == "help" || command.find_subcommand(name).is_some());
-        if !is_verb && Path::new(&args[at]).exists() {
-            args.insert(at, "report".into());
-        }
-    }
-    args
+/// The arguments of `quipu report FILE` for those of `quipu FILE`: inserts the verb before the argument that clap took for an
+/// unknown verb, if that names a file.
+fn with_verb(mut args: Vec<OsString>, error: &clap::Error) -> Option<Vec<OsString>> {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    let at = args.iter().skip(1).position(|arg| arg == name.as_str()).filter(|_| Path::new(name).exists())?;
+    args.insert(at + 1, "report".into());
+    Some(args)
 }
 
 /// Result of a command line that another program runs.
@@ -286,22 +292,16 @@ mod tests {
     #[test]
     fn a_file_in_place_of_a_verb_is_reported() {
         let folder = tempfile::tempdir().unwrap();
-        let (file, verb) = (folder.path().join("trace"), folder.path().join("view"));
+        let file = folder.path().join("trace");
         std::fs::write(&file, "").unwrap();
-        std::fs::write(&verb, "").unwrap();
-        let with = |args: &[&str]| {
-            let args = args.iter().map(OsString::from).collect();
-            let args = with_verb(args, &command());
-            args.into_iter().map(|arg| arg.into_string().unwrap()).collect::<Vec<_>>()
-        };
         let path = file.to_str().unwrap();
-        assert_eq!(with(&["quipu", path]), ["quipu", "report", path]);
-        assert_eq!(with(&["quipu", "-q", path, "--json"]), ["quipu", "-q", "report", path, "--json"]);
-        // Names of verbs, names that no file has and options stay as they are.
-        for args in
-            [&["quipu", "view", path][..], &["quipu", "help"], &["quipu", "no-such-file"], &["quipu", "-V"]]
-        {
-            assert_eq!(with(args), args);
+        for args in [&[path][..], &["-q", path, "--json"], &["-j", "4", path], &["--color", "never", path]] {
+            let parsed = parse([&["quipu"], args].concat().into_iter().map(OsString::from).collect(), false);
+            assert!(matches!(parsed.unwrap().cli.verb, Verb::Report(_)), "{args:?}");
         }
+        // Names of verbs stay verbs, and other names are mistakes.
+        let verb = parse(["quipu", "view", path].map(OsString::from).to_vec(), false);
+        assert!(matches!(verb.unwrap().cli.verb, Verb::View(_)));
+        assert!(parse(["quipu", "no-such-file"].map(OsString::from).to_vec(), false).is_err());
     }
 }

@@ -5,7 +5,7 @@
 use super::limits;
 use quipu_model::{Error, Result};
 
-/// Levels that structures may have.
+/// Levels that structures may have, and lists and maps within each other.
 const MAX_DEPTH: usize = 24;
 /// Bytes that a structure in a list has at least: what is shorter has not the fields that each of them must have.
 const MIN_STRUCT_BYTES: usize = 3;
@@ -43,6 +43,8 @@ struct Walk<'b, 'v> {
     bytes: &'b [u8],
     at: usize,
     path: Vec<i16>,
+    /// Number of open lists and maps.
+    n_lists: usize,
     visit: &'v mut Visit<'v>,
 }
 
@@ -51,7 +53,7 @@ struct Walk<'b, 'v> {
 /// # Errors
 /// `Malformed` or `Limit` for what no honest file has.
 pub(super) fn walk<'v>(bytes: &[u8], visit: &'v mut Visit<'v>) -> Result<Option<usize>> {
-    let mut walk = Walk { bytes, at: 0, path: Vec::new(), visit };
+    let mut walk = Walk { bytes, at: 0, path: Vec::new(), n_lists: 0, visit };
     match walk.structure() {
         Ok(()) => Ok(Some(walk.at)),
         Err(Stop::Ended) => Ok(None),
@@ -127,6 +129,20 @@ impl<'b> Walk<'b, '_> {
     }
 
     fn value(&mut self, kind: u8, is_field: bool) -> Result<(), Stop> {
+        if !matches!(kind, ty::LIST | ty::SET | ty::MAP) {
+            return self.single(kind, is_field);
+        }
+        // Each level takes stack, and a level is one byte of a file.
+        if self.n_lists >= MAX_DEPTH {
+            return Err(wrong("lists of the footer stand too deep in each other"));
+        }
+        self.n_lists += 1;
+        let read = self.collection(kind);
+        self.n_lists -= 1;
+        read
+    }
+
+    fn single(&mut self, kind: u8, is_field: bool) -> Result<(), Stop> {
         match kind {
             // A field has its truth in the kind.
             ty::TRUE | ty::FALSE if is_field => {
@@ -151,29 +167,30 @@ impl<'b> Walk<'b, '_> {
                 (self.visit)(&self.path, Seen::Bytes(bytes));
                 Ok(())
             }
-            ty::LIST | ty::SET => {
-                let head = self.byte()?;
-                let n = match head >> 4 {
-                    15 => self.varint()?,
-                    n => n.into(),
-                };
-                self.items(n, head & 0x0f)
-            }
-            ty::MAP => {
-                let n = self.varint()?;
-                if n == 0 {
-                    return Ok(());
-                }
-                let kinds = self.byte()?;
-                for _ in 0..n {
-                    self.value(kinds >> 4, false)?;
-                    self.value(kinds & 0x0f, false)?;
-                }
-                Ok(())
-            }
             ty::STRUCT => self.structure(),
             _ => Err(wrong("a field of the footer has a type that there is not")),
         }
+    }
+
+    fn collection(&mut self, kind: u8) -> Result<(), Stop> {
+        if kind == ty::MAP {
+            let n = self.varint()?;
+            if n == 0 {
+                return Ok(());
+            }
+            let kinds = self.byte()?;
+            for _ in 0..n {
+                self.value(kinds >> 4, false)?;
+                self.value(kinds & 0x0f, false)?;
+            }
+            return Ok(());
+        }
+        let head = self.byte()?;
+        let n = match head >> 4 {
+            15 => self.varint()?,
+            n => n.into(),
+        };
+        self.items(n, head & 0x0f)
     }
 
     fn items(&mut self, n: u64, kind: u8) -> Result<(), Stop> {
@@ -302,7 +319,15 @@ mod tests {
         // As many as there are bytes, but each of them empty.
         let empty: Vec<u8> = [0x29, 0xfc, 200, 1].into_iter().chain([0; 201]).collect();
         assert!(check_footer(&empty).unwrap_err().to_string().contains("without their fields"));
-        assert!(check_footer(&[0x1c; 1000]).unwrap_err().to_string().contains("too deep"));
+        // Structures, lists, sets and maps of themselves.
+        for byte in [0x1c, 0x19, 0x1a] {
+            assert!(
+                check_footer(&[byte; 1_000_000]).unwrap_err().to_string().contains("too deep"),
+                "{byte:x}"
+            );
+        }
+        let maps = [&[0x1b][..], &[0x01, 0xbb].repeat(500_000)].concat();
+        assert!(check_footer(&maps).unwrap_err().to_string().contains("too deep"));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! for a thousand queries, and thirty for more than there is time. That is counted here, over the parsed text, before it is
 //! planned. Depth adds up in the same way; [`depth`](super::depth) has what the text itself has of it.
 
-use datafusion::sql::parser::Statement;
+use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement};
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, Ident, ObjectName, Query, Select, SetExpr, Visit, Visitor,
 };
@@ -26,13 +26,16 @@ pub(super) enum Excess {
 
 /// Looks at a question.
 pub(super) fn excess(statement: &Statement) -> Option<Excess> {
-    let parsed = match statement {
-        Statement::Statement(parsed) => parsed,
+    let mut walk = Walk::default();
+    let walked = match statement {
+        Statement::Statement(parsed) => parsed.visit(&mut walk),
         Statement::Explain(explained) => return excess(&explained.statement),
+        Statement::CopyTo(CopyToStatement { source: CopyToSource::Query(query), .. }) => {
+            query.visit(&mut walk)
+        }
         _ => return None,
     };
-    let mut walk = Walk::default();
-    match parsed.visit(&mut walk) {
+    match walked {
         ControlFlow::Break(excess) => Some(excess),
         ControlFlow::Continue(()) => None,
     }
@@ -224,6 +227,7 @@ mod tests {
         ] {
             assert!(matches!(of(&with(30, body)), Some(Excess::Repeats(_))), "{body}");
             assert!(of(&format!("EXPLAIN {}", with(30, body))).is_some(), "{body}");
+            assert!(of(&format!("EXPLAIN COPY ({}) TO 'x'", with(30, body))).is_some(), "{body}");
         }
         // It is said before the whole of it was walked, where the limit is passed.
         let Some(Excess::Repeats((1, column))) = of(&with(4000, twice)) else { panic!("no excess") };
