@@ -2,7 +2,7 @@
 
 use crate::schema::EpochId;
 use quipu_model::number::counted;
-use quipu_model::{Shard, ShardId, ShardKind};
+use quipu_model::{Result, Shard, ShardId, ShardKind};
 use quipu_stream::clock::Timeline;
 use quipu_stream::frame::kind;
 use quipu_stream::meta::Metadata;
@@ -19,6 +19,18 @@ pub(crate) struct Piece {
     pub(crate) frame: FrameAt,
     /// For an open buffer: its head.
     pub(crate) open: Option<OpenHead>,
+}
+
+impl Piece {
+    /// The sequence number in the stream.
+    fn seq(&self) -> u64 {
+        self.open.map_or(self.frame.header.seq, |head| head.seq)
+    }
+
+    /// Number of records, as far as a header or head states it.
+    pub(crate) fn records(&self) -> u32 {
+        self.open.map_or(self.frame.header.records, |head| head.records)
+    }
 }
 
 /// A stream of a producer, with its frames of rows.
@@ -62,8 +74,18 @@ impl Part {
     }
 }
 
-/// Groups frames by producer and stream, in order of first appearance.
-pub(crate) fn parts_of(survey: &Survey, epochs: &BTreeMap<EpochId, Arc<Metadata>>) -> Vec<Part> {
+/// Groups frames by producer and stream, in order of first appearance. `count` counts the records of an open buffer.
+///
+/// An open buffer has the place of its number, which is not always the last one: a program leaves a buffer open if a signal
+/// handler interrupted the writing of one of its records and needed a new buffer itself.
+///
+/// # Errors
+/// Errors of `count`.
+pub(crate) fn parts_of(
+    survey: &Survey,
+    epochs: &BTreeMap<EpochId, Arc<Metadata>>,
+    mut count: impl FnMut(&FrameAt, &OpenHead) -> Result<u32>,
+) -> Result<Vec<Part>> {
     let mut parts: Vec<Part> = Vec::new();
     let mut numbers = rustc_hash::FxHashMap::default();
     let closed = survey.frames.iter().map(|frame| (frame.header.stream, Piece { frame: *frame, open: None }));
@@ -79,19 +101,30 @@ pub(crate) fn parts_of(survey: &Survey, epochs: &BTreeMap<EpochId, Arc<Metadata>
             parts.push(part_of(producer, stream, epochs));
             parts.len() - 1
         });
-        let part = &mut parts[number];
-        let before = match part.pieces.last() {
-            Some(last) => {
-                let records = last.open.map_or(last.frame.header.records, |head| head.records);
-                part.before.last().copied().unwrap_or(0) + u64::from(records)
-            }
-            None => 0,
-        };
-        part.before.push(before);
-        part.pieces.push(piece);
+        parts[number].pieces.push(piece);
     }
-    parts
+    for part in &mut parts {
+        if part.pieces.iter().any(|piece| piece.open.is_some()) {
+            part.pieces.sort_by_key(Piece::seq);
+        }
+        let n_followed = part.pieces.len() - 1;
+        let mut before = 0;
+        for (nth, piece) in part.pieces.iter_mut().enumerate() {
+            if nth < n_followed
+                && let Some(head) = &mut piece.open
+                && head.state != CLOSED_IN_PLACE
+            {
+                head.records = count(&piece.frame, head)?;
+            }
+            part.before.push(before);
+            before += u64::from(piece.records());
+        }
+    }
+    Ok(parts)
 }
+
+/// State of an open frame whose head states its records.
+const CLOSED_IN_PLACE: u32 = 2;
 
 fn part_of(producer: u64, stream: u32, epochs: &BTreeMap<EpochId, Arc<Metadata>>) -> Part {
     let mut part = Part { producer, stream, ..Part::default() };

@@ -147,7 +147,19 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
     if !aggregations.is_empty() {
         tables.add_aggregations();
     }
-    let mut parts = parts_of(survey, &epochs);
+    let mut worker = Worker::with_registry(crate::bodies::registry());
+    let mut parts = parts_of(survey, &epochs, |frame, head| {
+        let mut input = SourceInput::new(&look.container, FRAME_READ_BYTES, &look.n_read)?;
+        let begun = worker.begin_open(frame, head, &mut input).map_err(|cause| unreadable(&name, cause))?;
+        let mut metadata =
+            epochs.get(&(frame.header.producer, frame.header.epoch)).cloned().unwrap_or_default();
+        // Readers of rows report faults.
+        let (mut n_records, mut faults) = (0, Vec::new());
+        while begun.is_ok() && worker.next(&mut metadata, &mut faults) {
+            n_records += worker.batch().order().len() as u32; // A frame has fewer bytes.
+        }
+        Ok(n_records)
+    })?;
     let order = align(&mut parts, session, &epochs);
     let n_foreign = survey.frames.iter().filter(|frame| frame.header.is_foreign()).count();
     let mut findings = findings_of(&look)?;
@@ -248,8 +260,7 @@ fn meta_of(
         .iter()
         .filter_map(|part| {
             let last = part.pieces.last()?;
-            let own = last.open.map_or(last.frame.header.records, |head| head.records);
-            Some(part.before.last()? + u64::from(own))
+            Some(part.before.last()? + u64::from(last.records()))
         })
         .sum();
     let clock = records.iter().find_map(|record| match record {

@@ -126,6 +126,71 @@ fn handlers_of_signals_tear_nothing() {
     });
 }
 
+/// A handler that needs a new buffer leaves one behind in which a record is still to be written, and later ones are closed.
+#[test]
+fn handlers_that_fill_buffers_keep_the_order() {
+    const N: u64 = 15_000;
+    const SOURCE: &str = r#"
+        #include <signal.h>
+        #include <stdio.h>
+        #include <sys/time.h>
+        static volatile long handled;
+        static long cells[4096], own[15000];
+        static void handle(int signal) {
+            (void)signal;
+            for (int i = 0; i < 15000; i++) own[i] = i;
+            handled = handled + 1;
+        }
+        int main(void) {
+            struct itimerval often = {{0, 200}, {0, 200}};
+            signal(SIGALRM, handle);
+            setitimer(ITIMER_REAL, &often, 0);
+            long n = 0;
+            while (n < 100000 || handled < 60) { cells[n & 4095] = n; n++; }
+            struct itimerval never = {{0, 0}, {0, 0}};
+            setitimer(ITIMER_REAL, &never, 0);
+            printf("%p %p %p %ld %ld\n", (void *)&handled, (void *)cells, (void *)own, handled, n);
+            return 0;
+        }"#;
+    for_each(C, SOURCE, "prog.c", &["-O1"], |scene, run| {
+        let compiler = scene.compiler;
+        let [handled, cells, own, n_handled, n] = run.numbers()[..] else { panic!("{}", run.printed) };
+        let writes = run.accesses(handled, 8).into_iter().filter(|(tag, ..)| *tag == 1).count();
+        assert_eq!(writes as u64, n_handled, "{compiler}");
+        let is_in_order = |start: u64, n_elements: u64, n: u64| {
+            let expected = (0..n).map(|i| (1, 8 * (i % n_elements), 8));
+            run.accesses(start, 8 * n_elements).into_iter().eq(expected)
+        };
+        assert!(is_in_order(cells, 4096, n), "{compiler}: {n} accesses of main");
+        assert!(is_in_order(own, N, N * n_handled), "{compiler}: {n_handled} runs of the handler");
+        assert_eq!(run.summary["unwritten"], 0);
+    });
+}
+
+/// Readers take larger ranges for damage.
+#[test]
+fn ranges_of_more_than_16_mib_are_recorded_as_several() {
+    const SOURCE: &str = r#"
+        #include <stdio.h>
+        void __tsan_write_range(void *, unsigned long);
+        static char bytes[40 << 20];
+        int main(void) {
+            __tsan_write_range(bytes, sizeof bytes);
+            printf("%p\n", (void *)bytes);
+            return 0;
+        }"#;
+    for_each(C, SOURCE, "prog.c", &["-O1"], |scene, run| {
+        let compiler = scene.compiler;
+        let [bytes] = run.numbers()[..] else { panic!("{}", run.printed) };
+        let accesses = run.accesses(bytes, 40 << 20);
+        assert_eq!(accesses.iter().map(|(.., size)| size).sum::<u64>(), 40 << 20, "{compiler}");
+        assert!(accesses.iter().is_sorted_by_key(|(_, offset, _)| *offset), "{compiler}");
+        assert_eq!(run.summary["accesses"], 3, "{compiler}");
+        let check = quipu().current_dir(&scene.folder).args(["check", "prog.quipu"]).output().unwrap();
+        assert_eq!(check.status.code(), Some(0), "{compiler}: {check:?}");
+    });
+}
+
 #[test]
 fn what_happens_before_main_and_after_it_is_recorded() {
     const SOURCE: &str = r#"

@@ -52,7 +52,7 @@ impl Folder {
         Err(Error::io(base, io::ErrorKind::AlreadyExists.into()))
     }
 
-    /// Renames the folder to a name in Prism's form: `PREFIX-XXXXXX`, with six random characters.
+    /// Renames the folder to a name in Prism's form: `PREFIX-` and six random characters.
     ///
     /// # Errors
     /// Returns an error if it cannot be renamed.
