@@ -30,39 +30,44 @@ pub fn share<T: Send>(threads: usize, tasks: &mut [T], work: impl Fn(&mut T) + S
     });
 }
 
-/// Lets each of `all` take, on a thread of its own, the items that `feed` gives to its number, in their order. Of each, this many
-/// items may wait.
+/// Lets each of `all` take the items that `feed` gives to its number, in their order, on this many threads (0 for as many as
+/// there are cores). Each thread serves a part of `all`; `n_waiting` items may wait for it.
 ///
 /// # Errors
-/// That of the first that could not take an item; that of `feed`; `Io` if a thread cannot be started.
+/// The error of the first that cannot take an item; the error of `feed`; `Io` if a thread cannot be started.
 pub fn side_by_side<T: Send, I: Send>(
-    all: Vec<T>,
+    threads: usize,
+    mut all: Vec<T>,
     n_waiting: usize,
     take: impl Fn(&mut T, I) -> Result<()> + Sync,
     feed: impl FnOnce(&mut dyn FnMut(usize, I) -> Result<()>) -> Result<()>,
 ) -> Result<Vec<T>> {
-    let ended = || Error::new(ErrorKind::Internal, "a thread that takes what is read has ended");
+    let n = n_threads(threads).min(all.len());
+    if n <= 1 {
+        feed(&mut |nth, item| take(&mut all[nth], item))?;
+        return Ok(all);
+    }
+    let ended = || Error::new(ErrorKind::Internal, "a thread that takes items has ended");
+    let mut parts: Vec<Vec<&mut T>> = (0..n).map(|_| Vec::new()).collect();
+    all.iter_mut().enumerate().for_each(|(nth, one)| parts[nth % n].push(one));
     let take = &take;
     std::thread::scope(|scope| {
-        let (mut lanes, mut threads) = (Vec::new(), Vec::new());
-        for mut one in all {
-            let (lane, items) = sync_channel::<I>(n_waiting);
-            let work = move || items.into_iter().try_for_each(|item| take(&mut one, item)).map(|()| one);
-            let thread = std::thread::Builder::new().name("quipu-lane".into()).spawn_scoped(scope, work);
-            threads.push(
-                thread.map_err(|cause| {
-                    Error::new(ErrorKind::Io, format!("no thread can be started: {cause}"))
-                })?,
-            );
+        let (mut lanes, mut workers) = (Vec::new(), Vec::new());
+        for mut part in parts {
+            let (lane, items) = sync_channel::<(usize, I)>(n_waiting);
+            let work = move || items.into_iter().try_for_each(|(at, item)| take(part[at], item));
+            let worker = std::thread::Builder::new().name("quipu-lane".into()).spawn_scoped(scope, work);
+            let refused = |cause| Error::new(ErrorKind::Io, format!("no thread can be started: {cause}"));
+            workers.push(worker.map_err(refused)?);
             lanes.push(lane);
         }
-        // A thread that takes no more has an error, which is the one that counts.
-        let done = feed(&mut |nth, item| lanes[nth].send(item).map_err(|_| ended()));
+        let done = feed(&mut |nth, item| lanes[nth % n].send((nth / n, item)).map_err(|_| ended()));
         drop(lanes);
-        let all = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(ended())));
-        let all = all.collect::<Result<Vec<_>>>()?;
-        done.map(|()| all)
-    })
+        // A thread that takes no more has an error, which is the one that counts.
+        workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|_| Err(ended())))?;
+        done
+    })?;
+    Ok(all)
 }
 
 #[cfg(test)]
@@ -81,14 +86,17 @@ mod tests {
                 (0..most).try_for_each(|item| give(item as usize % 5, item))
             }
         };
-        let done = side_by_side(lanes.clone(), 2, take, feed(500)).unwrap();
-        for (nth, lane) in (0..).zip(done) {
-            assert!(lane.into_iter().eq((0..100).map(|item| item * 5 + nth)), "{nth}");
+        for threads in [1, 2, 3, 100] {
+            let done = side_by_side(threads, lanes.clone(), 2, take, feed(500)).unwrap();
+            for (nth, lane) in (0..).zip(done) {
+                assert!(lane.into_iter().eq((0..100).map(|item| item * 5 + nth)), "{threads}: {nth}");
+            }
+            let failed = side_by_side(threads, lanes.clone(), 2, take, feed(100_000)).unwrap_err();
+            assert!(failed.to_string().contains("no more"), "{threads}: {failed}");
+            let unfed = |_: &mut dyn FnMut(usize, u32) -> Result<()>| Err(Error::usage("nothing is read"));
+            let unfed = side_by_side(threads, lanes.clone(), 2, take, unfed).unwrap_err();
+            assert!(unfed.to_string().contains("nothing is read"), "{threads}: {unfed}");
         }
-        let failed = side_by_side(lanes.clone(), 2, take, feed(100_000)).unwrap_err();
-        assert!(failed.to_string().contains("no more"), "{failed}");
-        let unfed = side_by_side(lanes, 2, take, |_| Err(Error::usage("nothing is read"))).unwrap_err();
-        assert!(unfed.to_string().contains("nothing is read"), "{unfed}");
     }
 
     #[test]

@@ -158,6 +158,7 @@ impl Finding {
             bytes: known.bytes,
             stopped: known.stopped,
             resumed,
+            n_further: loss.n_further,
             instrs: loss.instrs,
         }));
         self

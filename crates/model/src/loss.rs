@@ -5,7 +5,7 @@
 
 use crate::error::{Error, ErrorKind, Place};
 use crate::finding::Finding;
-use crate::number::counted;
+use crate::number::{counted, grouped};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
@@ -80,6 +80,9 @@ pub struct Loss {
     pub stopped: Place,
     /// The place of the first record after the gap; `None` if reading did not continue.
     pub resumed: Option<Place>,
+    /// Number of later gaps whose sizes were added to this one.
+    #[serde(skip)]
+    pub n_further: u64,
 }
 
 impl Loss {
@@ -104,6 +107,7 @@ impl Loss {
         self.instrs = self.instrs.plus(later.instrs);
         self.bytes = self.bytes.plus(later.bytes);
         self.resumed = later.resumed;
+        self.n_further += 1 + later.n_further;
     }
 }
 
@@ -169,9 +173,9 @@ impl fmt::Display for Lost {
                 None => f.write_str("an unknown number of records is lost")?,
             },
         }
-        match self.gaps.len() {
+        match 1 + sum.n_further {
             1 => {}
-            n => write!(f, " in {n} places, the first")?,
+            n => write!(f, " in {} places, the first", grouped(n))?,
         }
         let first = &self.gaps[0];
         let is_somewhere = |place: &Place| {
@@ -254,5 +258,9 @@ mod tests {
         assert!(lost.gaps.len() <= 8);
         let sum = lost.sum().unwrap();
         assert_eq!((sum.records, sum.resumed), (Amount::Exactly(40), Some(place(21))));
+        assert_eq!(
+            lost.to_string(),
+            "40 records are lost in 20 places, the first between a.zip: record 0 and a.zip: record 2"
+        );
     }
 }

@@ -432,9 +432,9 @@ impl Writing<'_> {
         let sinking = |(schema, out): (&Arc<Schema>, W)| {
             Sinking::new(Encoder::new(schema, self.interop, about)?, form, packing, out)
         };
-        let mut all = stream.schemas().iter().zip(outs).map(sinking).collect::<Result<Vec<_>>>()?;
+        let all = stream.schemas().iter().zip(outs).map(sinking).collect::<Result<Vec<_>>>()?;
         let (watch, mut told) = (stream.watch().clone(), Reached::default());
-        let mut read = |give: &mut dyn FnMut(usize, RowBatch) -> Result<()>| {
+        let read = |give: &mut dyn FnMut(usize, RowBatch) -> Result<()>| {
             while let Some(next) = stream.next_of_each() {
                 self.progress.go_on()?;
                 let now = watch.progress();
@@ -448,11 +448,7 @@ impl Writing<'_> {
             }
             Ok(())
         };
-        if all.len() > 1 && self.job.threads != 1 {
-            all = side_by_side(all, WAITING_BATCHES, Sinking::take, read)?;
-        } else {
-            read(&mut |nth, batch| all[nth].take(batch))?;
-        }
+        let all = side_by_side(self.job.threads, all, WAITING_BATCHES, Sinking::take, read)?;
         self.progress.go_on()?;
         state.n_records = watch.progress().records;
         // The same damage shows in each read, and in a look at the trace when it is opened.

@@ -332,6 +332,7 @@ impl EntryReader {
             bytes: Amount::Unknown,
             stopped,
             resumed: Some(resumed),
+            n_further: 0,
         })
     }
 
@@ -398,6 +399,7 @@ impl EntryReader {
                 bytes: Amount::Unknown,
                 stopped: place.clone(),
                 resumed,
+                n_further: 0,
             };
             let which = if last.is_none() { "first" } else { "next" };
             let message = format!("the {which} `{n_missing}` chunks of the archive are missing");
@@ -459,6 +461,7 @@ impl EntryReader {
             bytes: Amount::known(bytes),
             stopped,
             resumed,
+            n_further: 0,
         }
     }
 

@@ -8,10 +8,11 @@ use quipu_source::OutputFile;
 use std::io::Write;
 use std::path::Path;
 
-/// Bytes of rows of all tables that wait for their groups to be full, about, and what each of many has at least.
+/// Approximate limit on the bytes of rows, over all tables, that wait until their row groups are full.
 const WAITING_BYTES: usize = 256 << 20;
+/// The share of that limit that each table has at least.
 const LEAST_BYTES: usize = 8 << 20;
-/// Batches of a table that wait for its thread.
+/// Number of batches that wait for each thread that packs them.
 pub(super) const WAITING_BATCHES: usize = 4;
 
 /// How files of this many tables are packed together. Where a group ends depends on its own rows only, so that the bytes are the
