@@ -126,7 +126,7 @@ fn handlers_of_signals_tear_nothing() {
     });
 }
 
-/// A handler that needs a new buffer leaves one behind in which a record is still to be written, and later ones are closed.
+/// A handler that needs a new buffer leaves one open in which a record is still to be written, and later ones are closed.
 #[test]
 fn handlers_that_fill_buffers_keep_the_order() {
     const N: u64 = 15_000;
