@@ -1,4 +1,4 @@
-//! What a trace says of itself, as one JSON object in the metadata of files.
+//! A trace's description as one JSON object in the metadata of files.
 
 use quipu_isa::Arch;
 use quipu_model::trace::{Carries, Clock, Function, Recorded, ShardKind};
@@ -7,37 +7,37 @@ use quipu_model::{Columns, Error, ErrorKind, Meta, Result, Scan, Shard, ShardId,
 use rustc_hash::FxHashSet;
 use serde_json::{Value, json};
 
-/// Marks with a number below this have their names noted.
+/// Kinds of marks from this number on are written without their names.
 const MAX_NAMED_MARKS: u32 = 4096;
 
-/// Most shards that are noted.
+/// Maximum number of shards that are written.
 const MAX_SHARDS: usize = 1 << 20;
 
-/// What is known of a trace whose rows stand in files.
+/// Description of a trace whose rows are stored in files.
 #[derive(Debug, Default)]
 pub struct About {
-    /// What it said of itself. The format is that of the files.
+    /// The trace's own metadata, except that the format is that of the files.
     pub meta: Meta,
-    /// The format that it had.
+    /// Name of the format that the trace was converted from.
     pub origin: String,
-    /// Its shards.
+    /// Shards of the trace.
     pub shards: Vec<Shard>,
-    /// The lens columns that it could fill.
+    /// Lens columns that the trace could fill.
     pub columns: Columns,
-    /// Names of kinds of marks.
+    /// Numbers and names of kinds of marks.
     pub marks: Vec<(u32, String)>,
-    /// Functions that its records define: their ids and names.
+    /// Ids and names of the functions that the trace's records define.
     pub defined: Vec<(u64, String)>,
 }
 
-/// Functions that are noted.
+/// Maximum number of functions that are written.
 const MAX_DEFINED: usize = 1 << 20;
 
-/// The functions that records of a trace define, in the order in which they do; those that its head names are none of them. All
-/// calls are read for it.
+/// Returns the functions that records of a trace define, in the order of their definitions, without those that the trace's
+/// header names. This reads all calls.
 ///
 /// # Errors
-/// `Io` if the caller wants an end. Damage is not told: it was met when the calls were read.
+/// `Io` if the caller cancels. Damage is not reported again: the read of the calls has reported it.
 pub fn defined(trace: &dyn Trace, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<(u64, String)>> {
     let (mut functions, mut known) = (Vec::new(), FxHashSet::default());
     if !trace.columns().has(Columns::CALLS) {
@@ -118,7 +118,7 @@ pub fn about(trace: &dyn Trace, defined: &[(u64, String)]) -> Value {
     })
 }
 
-/// Reads what [`about`] wrote; what is not there is not known.
+/// Parses the output of [`about`]. A key that is missing leaves its value unknown.
 pub fn parse(value: &Value) -> About {
     let text = |key: &str| value[key].as_str().map(str::to_owned);
     let recorded = |key: &str| {

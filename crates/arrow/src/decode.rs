@@ -22,7 +22,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder for batches of this schema; `name` is that of the table where the schema does not say it.
+    /// Creates a decoder for batches of this schema. `name` is the table's name if the schema has none.
     ///
     /// # Errors
     /// As [`table_schema`].
@@ -35,10 +35,10 @@ impl Decoder {
         &self.schema
     }
 
-    /// The rows of a batch.
+    /// Converts the rows of a batch.
     ///
     /// # Errors
-    /// `Damaged` if the columns are not what the schema says.
+    /// `Damaged` if the columns do not match the schema.
     pub fn decode(&self, batch: &RecordBatch) -> Result<ColumnTable> {
         let mut table = ColumnTable::new(self.schema.clone());
         if batch.num_columns() != table.columns.len() {
@@ -51,10 +51,10 @@ impl Decoder {
     }
 }
 
-/// The values of an array as a column.
+/// Converts an array to a column.
 ///
 /// # Errors
-/// `Damaged` if they are not what the field says.
+/// `Damaged` if the values do not match the field.
 pub(crate) fn column_of(field: &Field, from: &ArrayRef) -> Result<Column> {
     let mut column = Column::new(field);
     append(&mut column, field, from)?;
@@ -122,7 +122,7 @@ fn append(to: &mut Column, field: &Field, from: &ArrayRef) -> Result<()> {
         (Type::List(item), Cells::Nested { offsets, items }) => {
             let (all, values) = list_parts(from).ok_or_else(wrong)?;
             let (first, last) = (all[0], all[all.len() - 1]);
-            // Arrow's offsets ascend from 0 on.
+            // Arrow's offsets are never negative and never decrease.
             let (start, n) = (first as usize, last.saturating_sub(first) as usize);
             append(items, item, &values.slice(start, n))?;
             if n_rows > 0 {
@@ -152,7 +152,7 @@ fn append(to: &mut Column, field: &Field, from: &ArrayRef) -> Result<()> {
     Ok(())
 }
 
-/// What stands where a row has no value.
+/// The number stored for a row without a value.
 fn none(missing: Missing) -> u64 {
     match missing {
         Missing::Is(sentinel) => sentinel,
@@ -171,7 +171,7 @@ fn push_number(cells: &mut Cells, number: u64, wrong: &dyn Fn() -> Error) -> Res
     Ok(())
 }
 
-/// Bytes of texts that a column takes at once: its offsets have 31 bits.
+/// Maximum bytes of text that are appended to a column at once: its offsets have 31 bits.
 const MAX_TEXT_BYTES: usize = 1 << 30;
 
 fn push_text(strings: &mut Strings, bytes: &[u8]) -> Result<()> {
@@ -197,7 +197,7 @@ fn decimals(strings: &mut Strings, from: &ArrayRef) -> Option<()> {
     Some(())
 }
 
-/// Where each list begins, where the last ends, and the items of all.
+/// Offsets of the lists, including the end of the last one, and the items of all lists.
 fn list_parts(from: &ArrayRef) -> Option<(Vec<i64>, ArrayRef)> {
     if let Some(lists) = from.as_list_opt::<i32>() {
         return Some((
@@ -213,16 +213,16 @@ fn list_parts(from: &ArrayRef) -> Option<(Vec<i64>, ArrayRef)> {
     Some((offsets.collect(), lists.values().clone()))
 }
 
-/// Texts, each of its own or entries of a dictionary.
+/// Texts, stored one per row or as entries of a dictionary.
 struct Texts<'a> {
     keys: Option<Keys<'a>>,
     entries: Entries<'a>,
 }
 
-/// Which entry of a dictionary each row has.
+/// Dictionary index of each row.
 enum Keys<'a> {
     I32(&'a arrow_array::Int32Array),
-    /// Those of another width; below 0 for a row without a value.
+    /// Indexes of another width; negative for a row without a value.
     Other(Vec<i64>),
 }
 
@@ -288,7 +288,7 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// Numbers of days and times as plain ones.
+/// Converts dates and times to plain integers.
 fn plain_numbers(from: &ArrayRef) -> Option<ArrayRef> {
     let plain = match from.data_type() {
         DataType::Date32 | DataType::Time32(_) => DataType::Int32,
@@ -301,7 +301,7 @@ fn plain_numbers(from: &ArrayRef) -> Option<ArrayRef> {
     Some(arrow_array::make_array(data))
 }
 
-/// Appends numbers of any width: their bits, or `None` if the array has others.
+/// Appends the bits of numbers of any width; returns `None` if the array does not hold numbers.
 fn numbers(cells: &mut Cells, storage: Storage, from: &ArrayRef, missing: Missing) -> Option<()> {
     let plain = plain_numbers(from);
     let from = plain.as_ref().unwrap_or(from);
@@ -315,7 +315,7 @@ fn numbers(cells: &mut Cells, storage: Storage, from: &ArrayRef, missing: Missin
             match from.data_type() {
                 $(DataType::$Arrow => {
                     let array = from.as_primitive_opt::<arrow_type!($Arrow)>()?;
-                    // What a reader without unsigned numbers wrote has their bits.
+                    // Programs without unsigned numbers write the same bits as signed ones.
                     match array.nulls() {
                         None => $to.extend(array.values().iter().map(|value| *value as $ty)),
                         Some(nulls) => $to.extend(array.values().iter().enumerate().map(|(row, value)| {

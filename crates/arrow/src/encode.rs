@@ -15,7 +15,8 @@ use quipu_model::schema::{Field, Missing, Type};
 use quipu_model::{Error, ErrorKind, Result, Schema, Table};
 use std::sync::Arc;
 
-/// Turns rows of one schema into record batches, one after the other. Names of numbers are a dictionary that all of them share.
+/// Turns rows of one schema into record batches, one after the other. All batches share one dictionary for each column with
+/// named numbers.
 #[derive(Debug)]
 pub struct Encoder {
     schema: SchemaRef,
@@ -24,12 +25,12 @@ pub struct Encoder {
     interop: Interop,
 }
 
-/// What an encoder remembers of a column.
+/// How a column is encoded, with its dictionary.
 #[derive(Debug)]
 enum Way {
     Plain,
     Named(Box<NamedColumn>),
-    /// Lists and structures: their items, their members.
+    /// Lists and structures, with the encodings of their items or members.
     Inner(Vec<Way>),
 }
 
@@ -45,7 +46,7 @@ impl Way {
 }
 
 impl Encoder {
-    /// An encoder for rows of this schema.
+    /// Creates an encoder for rows of this schema.
     ///
     /// # Errors
     /// As [`arrow_schema()`].
@@ -63,10 +64,10 @@ impl Encoder {
         &self.schema
     }
 
-    /// All rows of a table of the schema.
+    /// Converts all rows of a table that has the encoder's schema.
     ///
     /// # Errors
-    /// `Internal` if the columns are not what the schema says.
+    /// `Internal` if the columns do not match the schema.
     pub fn encode(&mut self, table: Box<dyn Table>) -> Result<RecordBatch> {
         let n_rows = table.n_rows();
         let mut arrays = Vec::with_capacity(self.fields.len());
@@ -80,7 +81,7 @@ impl Encoder {
     }
 }
 
-/// Which rows have a value, if not all.
+/// Marks the rows that have a value; `None` if all have one.
 fn nulls(field: &Field, column: &Column) -> Option<NullBuffer> {
     match field.missing {
         Missing::Never => None,
@@ -97,7 +98,7 @@ fn bit_buffer(bits: &Bits) -> BooleanBuffer {
     BooleanBuffer::new(Buffer::from_vec(bits.words().to_vec()), 0, bits.len())
 }
 
-/// A column of `n_rows` values; one that was not asked for has none in any row.
+/// Converts a column to an array of `n_rows` values. If the column was not read, no row has a value.
 fn array(
     field: &Field,
     arrow: &ArrowField,
@@ -137,7 +138,7 @@ fn array(
         Cells::U32(cells) if signed => {
             Arc::new(Int64Array::new(cells.into_iter().map(i64::from).collect(), nulls))
         }
-        // The bits stay.
+        // The bits do not change.
         Cells::U64(cells) if signed => {
             Arc::new(Int64Array::new(cells.into_iter().map(|cell| cell as i64).collect(), nulls))
         }
@@ -187,7 +188,7 @@ fn array(
     })
 }
 
-/// Texts. A column of texts takes any bytes where a trace's own are put in; Arrow's does not.
+/// Converts texts. A trace may put any bytes into a column of texts; Arrow requires UTF-8.
 fn text_array(offsets: OffsetBuffer<i32>, bytes: Vec<u8>, nulls: Option<NullBuffer>) -> ArrayRef {
     let bytes = Buffer::from_vec(bytes);
     if let Ok(array) = StringArray::try_new(offsets.clone(), bytes.clone(), nulls.clone()) {
@@ -201,7 +202,7 @@ fn text_array(offsets: OffsetBuffer<i32>, bytes: Vec<u8>, nulls: Option<NullBuff
     Arc::new((0..offsets.len() - 1).map(text).collect::<StringArray>())
 }
 
-/// Offsets; there is one even without rows.
+/// Converts offsets. Arrow requires one offset even without rows.
 fn offset_buffer(offsets: Vec<i32>) -> OffsetBuffer<i32> {
     if offsets.is_empty() {
         OffsetBuffer::new_empty()

@@ -1,13 +1,13 @@
-//! Tables as Arrow's record batches, and back: the one place that knows what each type of a [`Schema`] is called there.
+//! Tables as Arrow's record batches, and back; only this crate maps the types of a [`Schema`] to Arrow's.
 //!
-//! Every table, lens and result has a schema, and the engine gives rows that need nothing beside them. An [`Encoder`] turns
-//! their columns into a `RecordBatch`: vectors and texts change hands without a copy; bits, names and signs are written anew.
-//! A [`Decoder`] goes the other way. What Arrow has no word for (roles, units, how a row says that it has no value, the numbers
-//! of names) stands in the metadata of fields, so that both ways together change nothing; [`schema`] lists the keys.
+//! Every table, lens and result has a schema, and the engine's rows refer to nothing outside of themselves. An [`Encoder`]
+//! turns their columns into a `RecordBatch`: vectors and texts change owners without a copy; bits, names and signs are written
+//! anew. A [`Decoder`] does the reverse. Properties that Arrow cannot express (roles, units, how a row without a value is
+//! marked, the numbers behind names) are stored in the metadata of fields, so that encoding and then decoding changes nothing;
+//! [`schema`] lists the keys.
 //!
-//! A [`RowFile`](read::RowFile) reads them, from files of anybody.
-//! A [`Sink`] writes batches as a file or stream of Arrow, or as Parquet with statistics of pages, deltas for addresses and
-//! counters, and dictionaries for names.
+//! A [`RowFile`](read::RowFile) reads files from any program. A [`Sink`] writes batches as a file or stream of Arrow, or as
+//! Parquet with page statistics, delta encoding for addresses and counters, and dictionaries for names.
 //!
 //! [`Schema`]: quipu_model::Schema
 

@@ -1,4 +1,4 @@
-//! Names of numbers as a dictionary that only grows, so that batches share it.
+//! Names of numbers as a dictionary that only grows, so that batches can share it.
 
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Int32Array, StringArray};
@@ -8,13 +8,14 @@ use quipu_model::{Error, ErrorKind, Result};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// With more entries than this a dictionary is begun anew: a damaged trace may have any number of numbers without a name.
+/// Maximum number of entries; a new dictionary is then begun. A damaged trace may have any number of numbers without a name.
 const MAX_ENTRIES: usize = 1 << 16;
 
-/// Numbers below this are looked up in a table.
+/// Numbers below this are looked up in an array, others in a hash map.
 const N_DENSE: usize = 256;
 
-/// The text of a number: its name, unless another number has that, too, or it reads as a number.
+/// The text of a number: its name, or its digits if it has none, if another number has the same name, or if the name reads as
+/// a number.
 fn text(names: &Names, number: u64) -> String {
     match names.get(number) {
         Some(name) if names.number(name) == Some(number) && name.parse::<u64>().is_err() => name.to_owned(),
@@ -22,7 +23,7 @@ fn text(names: &Names, number: u64) -> String {
     }
 }
 
-/// The number of a text that [`text`] made.
+/// Returns the number from which [`text`] made this text.
 pub(crate) fn number(names: &Names, text: &str) -> Option<u64> {
     text.parse().ok().or_else(|| names.number(text))
 }
@@ -34,12 +35,12 @@ pub(crate) struct NamedColumn {
     dense: Vec<i32>,
     sparse: FxHashMap<u64, i32>,
     texts: Vec<String>,
-    /// The entries as they were handed out last.
+    /// The entries as last returned; `None` if some were added since.
     values: Option<ArrayRef>,
 }
 
 impl NamedColumn {
-    /// All names that there are.
+    /// Creates a dictionary that holds all of `names`.
     pub(crate) fn new(names: Arc<Names>) -> NamedColumn {
         let mut column = NamedColumn {
             names,
@@ -88,10 +89,10 @@ impl NamedColumn {
         key
     }
 
-    /// The column of these numbers.
+    /// Encodes a column of numbers.
     ///
     /// # Errors
-    /// `Internal` if the entries do not fit their keys.
+    /// `Internal` if Arrow rejects the entries and keys.
     pub(crate) fn encode(
         &mut self,
         numbers: impl Iterator<Item = u64>,
@@ -102,7 +103,7 @@ impl NamedColumn {
         }
         let keys: Vec<i32> = match &nulls {
             None => numbers.map(|number| self.key(number)).collect(),
-            // What stands where there is no value gets no entry.
+            // The number stored for a row without a value gets no entry.
             Some(nulls) => numbers
                 .enumerate()
                 .map(|(row, number)| if nulls.is_valid(row) { self.key(number) } else { 0 })

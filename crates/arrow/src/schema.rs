@@ -1,4 +1,4 @@
-//! Schemas of tables as those of Arrow, and back.
+//! Conversion of table schemas to Arrow's and back.
 //!
 //! Keys in the metadata of a field:
 //!
@@ -12,8 +12,8 @@
 //! | `quipu.flags` | bits that say how values are best shown and stored |
 //! | `quipu.names` | names of numbers or bits: `{"names": [[0, "read"]], "groups": [["data", [0, 1]]]}` |
 //!
-//! Keys in that of a schema: `quipu.table`, `quipu.doc`, `quipu.fidelity` (`exact`, `derived`), `quipu.key` where tables of one
-//! name differ, and `quipu.trace`, which holds what the whole trace says of itself.
+//! Keys in the metadata of a schema: `quipu.table`, `quipu.doc`, `quipu.fidelity` (`exact`, `derived`), `quipu.key` where
+//! tables of the same name differ, and `quipu.trace`, which holds the description of the whole trace.
 
 use arrow_schema::{DataType, Field as ArrowField, Fields, Schema as ArrowSchema};
 use quipu_model::schema::{
@@ -24,9 +24,9 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Key of the name of a table.
+/// Metadata key of the name of a table.
 pub const TABLE: &str = "quipu.table";
-/// Key of what a trace says of itself.
+/// Metadata key of the description of the trace.
 pub const TRACE: &str = "quipu.trace";
 const DOC: &str = "quipu.doc";
 const FIDELITY: &str = "quipu.fidelity";
@@ -38,29 +38,29 @@ const MISSING: &str = "quipu.missing";
 const FLAGS: &str = "quipu.flags";
 const NAMES: &str = "quipu.names";
 
-/// Most levels of lists and structures in a schema that is read.
+/// Maximum nesting of lists and structures in a schema that is read.
 const MAX_DEPTH: u32 = 32;
 
-/// For which readers files are written.
+/// The readers that files are written for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Interop {
-    /// Those that know unsigned numbers.
+    /// Readers with unsigned numbers.
     #[default]
     Any,
-    /// Those that do not, as Spark: unsigned numbers of up to 32 bits get the next wider type with a sign; those of 64 bits keep
-    /// their bits, so that numbers from 2^63 on look negative.
+    /// Readers without them, such as Spark: unsigned numbers of up to 32 bits get the next wider signed type; those of 64 bits
+    /// keep their bits, so that numbers from 2^63 on appear negative.
     Spark,
 }
 
-/// The type that stands for names of numbers.
+/// Arrow type of a column with named numbers.
 pub(crate) fn names_type() -> DataType {
     DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
 }
 
-/// The schema of a table as Arrow's. `about` is added to its metadata.
+/// Converts the schema of a table to Arrow's; `about` is added to its metadata.
 ///
 /// # Errors
-/// `Unsupported` for columns that point into what a batch has beside them; rows of the engine have none.
+/// `Unsupported` for columns that refer to data beside them in a batch; rows of the engine have none.
 pub fn arrow_schema(schema: &Schema, interop: Interop, about: &[(&str, String)]) -> Result<ArrowSchema> {
     let mut metadata = HashMap::from([
         (TABLE.to_owned(), schema.name.to_string()),
@@ -75,7 +75,7 @@ pub fn arrow_schema(schema: &Schema, interop: Interop, about: &[(&str, String)])
     Ok(ArrowSchema::new_with_metadata(fields, metadata))
 }
 
-/// A column as Arrow's field.
+/// Converts the description of a column to Arrow's field.
 pub(crate) fn arrow_field(field: &Field, interop: Interop) -> Result<ArrowField> {
     let mut about = HashMap::from([(TYPE.to_owned(), type_text(&field.ty))]);
     let mut say = |key: &str, value: Option<String>| {
@@ -102,7 +102,7 @@ pub(crate) fn arrow_field(field: &Field, interop: Interop) -> Result<ArrowField>
     Ok(ArrowField::new(field.name.as_ref(), data_type(field, interop)?, is_nullable).with_metadata(about))
 }
 
-/// What values of a column are called there.
+/// Arrow type of the values of a column.
 fn data_type(field: &Field, interop: Interop) -> Result<DataType> {
     let signed = interop == Interop::Spark;
     Ok(match &field.ty {
@@ -112,7 +112,7 @@ fn data_type(field: &Field, interop: Interop) -> Result<DataType> {
         Type::Bytes => DataType::Binary,
         Type::List(item) => DataType::List(Arc::new(arrow_field(item, interop)?)),
         Type::Struct(members) => {
-            // A member of a structure that is missing is missing, too.
+            // Where a structure is missing, its members are missing too.
             let member = |member: &Field| Ok(arrow_field(member, interop)?.with_nullable(true));
             DataType::Struct(members.iter().map(member).collect::<Result<Fields>>()?)
         }
@@ -186,8 +186,8 @@ fn type_text(ty: &Type) -> String {
     }
 }
 
-/// The schema of a table that Arrow's describes. Columns that say nothing of themselves get the type that fits, so that files
-/// of others can be read as well.
+/// Converts Arrow's schema to that of a table. Columns without our metadata get the type that fits, so that files from other
+/// programs can be read.
 ///
 /// # Errors
 /// `Unsupported` for types that no column can have; `Damaged` for metadata that contradicts itself.
@@ -253,7 +253,7 @@ fn table_field(field: &ArrowField, depth: u32) -> Result<Field> {
     })
 }
 
-/// The type of that text; `None` for a text that none has.
+/// Parses the value of `quipu.type`; `None` if it names no type.
 fn said_type(field: &ArrowField, text: &str, names: Option<&str>, depth: u32) -> Result<Option<Type>> {
     let (word, number) = text.split_once(':').unwrap_or((text, ""));
     let named = |storage: Option<Storage>| {
@@ -288,7 +288,7 @@ fn said_type(field: &ArrowField, text: &str, names: Option<&str>, depth: u32) ->
     })
 }
 
-/// The type for columns that say nothing of themselves.
+/// Type of a column without our metadata.
 fn plain_type(field: &ArrowField, depth: u32) -> Result<Type> {
     Ok(match field.data_type() {
         DataType::Boolean => Type::Bool,
@@ -325,7 +325,7 @@ fn plain_type(field: &ArrowField, depth: u32) -> Result<Type> {
     })
 }
 
-/// What numbers of a column count that says nothing of itself.
+/// Unit of a column without our metadata.
 fn plain_unit(ty: &DataType) -> Unit {
     use arrow_schema::TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
     let unit = match ty {
@@ -345,7 +345,7 @@ fn plain_unit(ty: &DataType) -> Unit {
     Unit(Some(unit.into()))
 }
 
-/// True for texts, each of its own or entries of a dictionary.
+/// True for texts, plain or as entries of a dictionary.
 fn is_text(ty: &DataType) -> bool {
     match ty {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
@@ -358,7 +358,7 @@ fn is_bytes(ty: &DataType) -> bool {
     matches!(ty, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
 }
 
-/// The positions of the columns that a table can have, and the others with their types.
+/// Returns the positions of the columns that a table can have, and the others as text with their types.
 pub(crate) fn left_out(schema: &ArrowSchema) -> (Vec<usize>, Vec<String>) {
     let (mut kept, mut left_out) = (Vec::new(), Vec::new());
     for (at, field) in schema.fields().iter().enumerate() {
@@ -372,12 +372,12 @@ pub(crate) fn left_out(schema: &ArrowSchema) -> (Vec<usize>, Vec<String>) {
     (kept, left_out)
 }
 
-/// What the metadata of a schema say under a key.
+/// Value of a key in the metadata of a schema.
 pub(crate) fn about_of_schema<'s>(schema: &'s ArrowSchema, key: &str) -> Option<&'s str> {
     schema.metadata().get(key).map(String::as_str)
 }
 
-/// True if values of this type can be read from such an array.
+/// True if values of this type can be read from an array of type `data`.
 fn fits(ty: &Type, data: &DataType) -> bool {
     match ty {
         Type::Bool => *data == DataType::Boolean,

@@ -1,4 +1,4 @@
-//! Files and streams of record batches.
+//! Writing of record batches to Arrow and Parquet.
 
 mod checked;
 
@@ -17,30 +17,30 @@ use quipu_model::schema::{Role, Type};
 use std::fmt;
 use std::io::Write;
 
-/// Rows of a group of a Parquet file. Readers jump over whole groups, and over pages within them.
+/// Maximum rows of a Parquet row group. Readers can skip whole groups, and pages within them.
 const GROUP_ROWS: usize = 1 << 20;
-/// Bytes of rows that wait for their group to be full, about, of a file that is written alone.
+/// Approximate limit on the bytes buffered for a row group, for a file that is written alone.
 const GROUP_BYTES: usize = 128 << 20;
-/// Rows of a page: what a query for a small range has to unpack.
+/// Rows of a page, the least that a query for a small range must decompress.
 const PAGE_ROWS: usize = 1 << 14;
 
-/// What is written.
+/// The kind of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// A file of Arrow, which is read at any place.
+    /// An Arrow file, which allows random access.
     File,
-    /// A stream of Arrow, which goes through pipes.
+    /// An Arrow stream, which can go through a pipe.
     Stream,
-    /// A file of Parquet.
+    /// A Parquet file.
     Parquet,
 }
 
-/// How it is packed.
+/// Compression and buffering of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packing {
-    /// Level of zstd; 0 for none.
+    /// Compression level of zstd; 0 for no compression.
     pub level: i32,
-    /// Bytes of rows of Parquet that wait for their group to be full, about.
+    /// Approximate limit on the bytes buffered for a Parquet row group.
     pub group_bytes: usize,
 }
 
@@ -50,7 +50,7 @@ impl Default for Packing {
     }
 }
 
-/// Where record batches of one schema go.
+/// Writer for record batches of one schema.
 pub struct Sink<W: Write + Send>(Inner<W>);
 
 enum Inner<W: Write + Send> {
@@ -71,10 +71,10 @@ impl<W: Write + Send> fmt::Debug for Sink<W> {
 }
 
 impl<W: Write + Send> Sink<W> {
-    /// Begins to write.
+    /// Creates a writer to `out`.
     ///
     /// # Errors
-    /// What `out` says.
+    /// Errors of `out`.
     pub fn new(form: Form, schema: &SchemaRef, packing: Packing, out: W) -> Result<Sink<W>> {
         let options = || {
             let packed = (packing.level > 0).then_some(CompressionType::ZSTD);
@@ -102,7 +102,7 @@ impl<W: Write + Send> Sink<W> {
     /// Appends rows.
     ///
     /// # Errors
-    /// What the output says; `Damaged` if the names of a file's column changed in a way that it cannot hold.
+    /// Errors of the output; `Damaged` if the names of a column changed in a way that an Arrow file cannot hold.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         match &mut self.0 {
             Inner::File(writer) => writer.write(batch).map_err(of_arrow),
@@ -111,7 +111,7 @@ impl<W: Write + Send> Sink<W> {
         }
     }
 
-    /// Notes something about all of the file at its end; a stream of Arrow has no room for it.
+    /// Adds metadata at the end of the file; ignored for an Arrow stream, which has no place for it.
     pub fn note(&mut self, key: &str, value: &str) {
         match &mut self.0 {
             Inner::File(writer) => writer.write_metadata(key, value),
@@ -120,10 +120,10 @@ impl<W: Write + Send> Sink<W> {
         }
     }
 
-    /// Hands on to the output what is complete.
+    /// Flushes all complete data to the output.
     ///
     /// # Errors
-    /// What the output says.
+    /// Errors of the output.
     pub fn flush(&mut self) -> Result<()> {
         match &mut self.0 {
             Inner::File(writer) => writer.flush().map_err(of_arrow),
@@ -132,10 +132,10 @@ impl<W: Write + Send> Sink<W> {
         }
     }
 
-    /// Writes the end, and gives the output back.
+    /// Writes the end and returns the output.
     ///
     /// # Errors
-    /// What the output says.
+    /// Errors of the output.
     pub fn finish(self) -> Result<W> {
         match self.0 {
             Inner::File(writer) => writer.into_inner().map_err(of_arrow),
@@ -145,7 +145,8 @@ impl<W: Write + Send> Sink<W> {
     }
 }
 
-/// How columns of Parquet are written: addresses, counters and clocks as differences, all else by dictionaries where those help.
+/// Properties of Parquet columns: addresses, counters and clocks are delta-encoded, all others use dictionaries where those
+/// help.
 fn properties(schema: &SchemaRef, packing: Packing) -> Result<WriterProperties> {
     let compression = match packing.level {
         0 => Compression::UNCOMPRESSED,
@@ -155,17 +156,17 @@ fn properties(schema: &SchemaRef, packing: Packing) -> Result<WriterProperties> 
         .set_created_by(concat!("quipu ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(compression)
         .set_statistics_enabled(EnabledStatistics::Page)
-        // The index of pages has no checksum: what it says is compared with their heads.
+        // The page index has no checksum: readers compare it with the page headers.
         .set_write_page_header_statistics(true)
         .set_max_row_group_row_count(Some(GROUP_ROWS))
         .set_data_page_row_count_limit(PAGE_ROWS)
-        // Limits are looked at after each part of this many rows.
+        // The writer checks its limits after this many rows.
         .set_write_batch_size(1024);
     let columns = table_schema(schema, "").map(|schema| schema.fields).unwrap_or_default();
     for (field, column) in schema.fields().iter().zip(&columns) {
         let is_wide = matches!(field.data_type(), DataType::UInt64 | DataType::Int64);
         let is_near = matches!(column.ty, Type::Address | Type::Time { .. } | Type::U64 | Type::I64);
-        // The same thread for a long while is nothing to a dictionary.
+        // Long runs of one thread cost almost nothing with a dictionary.
         let is_few = matches!(column.role, Some(Role::THREAD | Role::PROCESS | Role::CPU));
         if is_wide && is_near && !is_few {
             let path = ColumnPath::from(field.name().as_str());

@@ -1,4 +1,4 @@
-//! The footer of a file of Arrow.
+//! The footer of an Arrow file.
 
 use super::guard::guarded;
 use super::input::Input;
@@ -10,40 +10,40 @@ use arrow_schema::SchemaRef;
 use quipu_model::{Error, Result};
 use std::sync::Arc;
 
-/// What the end of a file says of its messages.
+/// Schema and messages that the footer of a file lists.
 pub(super) struct Footer {
     pub(super) schema: SchemaRef,
-    /// Where it begins.
+    /// Offset of the footer.
     pub(super) at: u64,
-    /// In the order of the file.
+    /// Messages in the order of the file, each once.
     pub(super) blocks: Vec<Block>,
-    /// How many of them it names once more.
+    /// Number of entries that name a message a second time.
     pub(super) n_twice: usize,
 }
 
-/// A message that a footer names.
+/// A message that a footer lists.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block {
     pub(super) at: u64,
-    /// Bytes before the body, as the footer says.
+    /// Bytes before the body, according to the footer.
     head_len: u64,
     pub(super) body_len: u64,
     pub(super) is_dictionary: bool,
 }
 
 impl Block {
-    /// Where the next message begins, as the footer says.
+    /// Offset after this message, according to the footer.
     pub(super) fn end(&self) -> u64 {
         self.at.saturating_add(self.head_len).saturating_add(self.body_len)
     }
 }
 
-/// Bytes after the footer of a file: its length, and the mark.
+/// Bytes after the footer: its length and the magic bytes.
 const TAIL_BYTES: u64 = 4 + ARROW_MAGIC.len() as u64;
 
 impl Footer {
     /// # Errors
-    /// `Truncated`, `Malformed` or `Limit` if there is none that can be read.
+    /// `Truncated`, `Malformed` or `Limit` if the file has no readable footer.
     pub(super) fn of(input: &Arc<Input>) -> Result<Footer> {
         let size = input.size();
         let none = || Error::truncated("the file has no footer at its end").at(&place(size));

@@ -1,7 +1,7 @@
-//! The one place where a panic of the libraries becomes an error.
+//! Turns panics of the Arrow and Parquet libraries into errors.
 //!
-//! They are written for files of friends, and index by what a file says in some corners. What they were reading is dropped
-//! with the panic, so that no half of it is looked at again; the message that a panic prints is left out on this thread.
+//! The libraries trust their files and in places index by values from them without a check. After a panic the value that was
+//! being read is dropped, so that it is never seen half-built, and the panic message is not printed on this thread.
 
 use quipu_model::{Error, ErrorKind, Result};
 use std::cell::Cell;
@@ -9,13 +9,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
 
 thread_local! {
-    /// How many guards are around what this thread does.
+    /// Number of calls of [`guarded`] that are active on this thread.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
 static QUIET: Once = Once::new();
 
-/// Calls `read`, which calls a library over hostile bytes.
+/// Calls `read`, which passes untrusted bytes to a library.
 ///
 /// # Errors
 /// Those of `read`; `Damaged` if it panics.

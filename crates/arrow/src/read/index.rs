@@ -1,7 +1,8 @@
-//! What the indexes of pages say of a column, as far as nothing contradicts it.
+//! Page indexes of a Parquet column, used as far as nothing contradicts them.
 //!
-//! Neither has a checksum. Where pages stand is compared with their heads, which are walked in any case; the least and the
-//! largest values with those of the heads, where these say them, and of the group.
+//! Neither the offset index nor the column index has a checksum. Page offsets are compared with the page headers, which are
+//! walked in any case; minimum and maximum values are compared with those of the headers, where these have them, and of the
+//! row group.
 //!
 //! SPEC: columnar.md#damage
 
@@ -14,43 +15,44 @@ use parquet::file::statistics::Statistics;
 use quipu_model::{Error, Result};
 use std::ops::{Range, RangeInclusive};
 
-/// A page of data, as its head has it.
+/// A data page as its header describes it.
 #[derive(Clone, Debug)]
 pub(super) struct DataPage {
     pub(super) at: u64,
-    /// With its head.
+    /// Bytes, including the header.
     pub(super) len: u64,
-    /// Those of the group, where that is known.
+    /// Rows of the row group that the page holds; `None` if unknown.
     pub(super) rows: Option<Range<u64>>,
-    /// Its least and its largest value, as they are stored.
+    /// Minimum and maximum value in their stored form.
     pub(super) bounds: Option<[Vec<u8>; 2]>,
 }
 
-/// How bits of whole numbers stand for numbers.
+/// How an integer column maps stored bits to numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Numbers {
     physical: Physical,
-    /// By which they are ordered in the file.
+    /// Whether the file orders values as signed numbers.
     has_sign: bool,
-    /// Whether numbers of the column have one.
+    /// Whether the column's type is signed.
     is_signed: bool,
 }
 
 impl Numbers {
-    /// For a column whose numbers have a sign or none; nothing if the file has it in an order that is not known.
+    /// Creates the mapping for a signed or unsigned column; `None` if the file's sort order is unknown or the column does not
+    /// hold integers.
     pub(super) fn of(physical: Physical, order: ColumnOrder, is_signed: bool) -> Option<Numbers> {
         let has_sign = match order {
-            // Files of before there were orders; where they mean another, ranges of both signs come out empty.
+            // Old files state no order. If they mean another one, ranges that span both signs come out empty.
             ColumnOrder::TYPE_DEFINED_ORDER(SortOrder::SIGNED) | ColumnOrder::UNDEFINED => true,
             ColumnOrder::TYPE_DEFINED_ORDER(SortOrder::UNSIGNED) => false,
             _ => return None,
         };
         let is_whole = matches!(physical, Physical::INT32 | Physical::INT64);
-        // Numbers below 0 would be large ones.
+        // A signed column in unsigned order would turn negative numbers into large ones.
         (is_whole && (has_sign || !is_signed)).then_some(Numbers { physical, has_sign, is_signed })
     }
 
-    /// Stored bits as numbers that are in the order of the file.
+    /// Converts stored bits to a number; numbers compare as in the file's order.
     fn ordered(self, bytes: &[u8]) -> Option<i128> {
         Some(match (self.physical, self.has_sign) {
             (Physical::INT32, true) => i32::from_le_bytes(bytes.try_into().ok()?).into(),
@@ -61,10 +63,10 @@ impl Numbers {
         })
     }
 
-    /// All numbers that a column with bits between these may have.
+    /// Returns the range of numbers that values in this range of the file's order can stand for.
     pub(super) fn range(self, ordered: &RangeInclusive<i128>) -> RangeInclusive<i128> {
         let (least, largest) = (*ordered.start(), *ordered.end());
-        // Numbers without a sign may keep their bits in a column of numbers with one.
+        // Unsigned numbers may be stored as the same bits in a signed column.
         match (self.is_signed || least >= 0, largest < 0 && self.physical == Physical::INT64) {
             (true, _) => least..=largest,
             (false, true) => least + (1 << 64)..=largest + (1 << 64),
@@ -72,10 +74,10 @@ impl Numbers {
         }
     }
 
-    /// What the statistics of a group say, in the order of the file.
+    /// Minimum and maximum from the statistics of a row group, in the file's order.
     pub(super) fn of_group(self, chunk: &ColumnChunkMetaData) -> Option<RangeInclusive<i128>> {
         let statistics = chunk.statistics()?;
-        // The older ones are ordered as if all numbers had a sign.
+        // The deprecated statistics order all numbers as signed.
         if statistics.is_min_max_deprecated() {
             return None;
         }
@@ -93,22 +95,22 @@ impl Numbers {
     }
 }
 
-/// What is in the pages of a column.
+/// Rows and value ranges of a column's pages.
 #[derive(Debug)]
 pub(super) struct Bounds {
     /// The rows of each page.
     pub(super) rows: Vec<Range<u64>>,
-    /// The least and the largest number of each, in the order of the file; nothing for a page without any.
+    /// Minimum and maximum of each page, in the file's order; `None` for a page without values.
     pub(super) ranges: Vec<Option<RangeInclusive<i128>>>,
-    /// Whether each row has a number, as far as that is said.
+    /// Whether rows may lack a value; true if the index does not say.
     pub(super) has_nulls: bool,
 }
 
-/// What the index of a column says, compared with the heads of its pages where those are known; nothing if the column has none,
-/// or one that is not of whole numbers.
+/// Returns the index of a column, compared with its page headers where those are known; `None` if the column has no index or
+/// does not hold integers.
 ///
 /// # Errors
-/// `Malformed`, `Limit` or `Truncated` for an index that contradicts itself, the footer or the heads; `Io`.
+/// `Malformed`, `Limit` or `Truncated` for an index that contradicts itself, the footer or the page headers; `Io`.
 pub(super) fn bounds(
     input: &Input,
     chunk: &ColumnChunkMetaData,
@@ -144,7 +146,7 @@ fn contradicts(what: &str) -> Error {
     Error::malformed(format!("the index of pages contradicts {what}"))
 }
 
-/// Makes sure that pages stand where the index has them.
+/// Checks that the offset index agrees with the pages that were found.
 fn check_places(bytes: &[u8], pages: &[DataPage]) -> Result<()> {
     let mut told: Vec<[i64; 3]> = Vec::new();
     let mut visit = |path: &[i16], value: Seen<'_>| match (path, value) {
@@ -170,7 +172,7 @@ fn check_places(bytes: &[u8], pages: &[DataPage]) -> Result<()> {
     Ok(())
 }
 
-/// What is in the pages, as far as that are numbers.
+/// Checks the column index; returns the value ranges of the pages if they are integers whose rows are known.
 fn check_values(
     bytes: &[u8],
     chunk: &ColumnChunkMetaData,
@@ -181,7 +183,7 @@ fn check_values(
     let (mut least, mut largest): (Vec<Option<i128>>, Vec<Option<i128>>) = (Vec::new(), Vec::new());
     let mut is_stored_alike = true;
     let mut n_bounds = [0_usize; 2];
-    // Whether the index states a bound of each page.
+    // Whether the index states a minimum, by page.
     let mut bounded: Vec<bool> = Vec::new();
     let mut visit = |path: &[i16], value: Seen<'_>| match (path, value) {
         ([1], Seen::Truth(is_empty)) => empty.push(is_empty),
@@ -220,7 +222,7 @@ fn check_values(
     for (((least, largest), is_empty), has_bounds) in least.into_iter().zip(largest).zip(&empty).zip(bounded)
     {
         ranges.push(match (least, largest, is_empty) {
-            // A page without values has no bounds: one that states some is not empty.
+            // A page without values has no bounds, so an index that gives bounds for an empty page contradicts itself.
             (_, _, true) if has_bounds => return Err(contradicts("itself")),
             (_, _, true) => None,
             (Some(least), Some(largest), false) if least <= largest => Some(least..=largest),
@@ -298,7 +300,7 @@ mod tests {
         RowFile::open(&source.container().unwrap(), Form::Parquet, "t")
     }
 
-    /// What a read is asked for.
+    /// Column, range of accepted numbers, and maximum if the numbers ascend.
     type Question = (usize, RangeInclusive<i128>, Option<i128>);
 
     const QUESTIONS: [Question; 5] = [
@@ -309,7 +311,7 @@ mod tests {
         (2, -360..=-340, None),
     ];
 
-    /// The rows that pass, of those that were read; how many pages were unpacked, and whether something is wrong with indexes.
+    /// Returns the rows that pass among those read, the number of pages unpacked, and whether the indexes have flaws.
     fn asked(
         file: &RowFile,
         (column, accepts, ascends_to): Question,
@@ -326,7 +328,7 @@ mod tests {
             has_flaws |= !rows.flaws().is_empty();
             while let Some(rows) = rows.next_rows()? {
                 for (at, nth) in rows.rows.iter().cloned().flatten().enumerate() {
-                    // Rows stand where the read says.
+                    // The reported positions match the rows.
                     assert_eq!(rows.columns[0].as_ref().number(at), row(about.first_row + nth).0);
                     let (record, addr, far) = row(about.first_row + nth);
                     let number = [Some(record.into()), addr.map(i128::from), Some(far.into())][column];
@@ -339,7 +341,7 @@ mod tests {
         Ok((all, file.n_pages_read() - n_before, has_flaws))
     }
 
-    /// The rows that pass.
+    /// Returns the rows that should pass.
     fn expected((column, accepts, _): Question) -> Vec<u64> {
         let passes = |n: &u64| {
             let (record, addr, far) = row(*n);
@@ -363,7 +365,7 @@ mod tests {
         assert!(all.0.len() as u64 == N && all.1 >= 3 * N / PAGE, "{} pages", all.1);
     }
 
-    /// Where the indexes of pages stand.
+    /// Byte ranges of the page indexes.
     fn indexes(bytes: &[u8]) -> Vec<Range<usize>> {
         let metadata = ParquetMetaDataReader::new().parse_and_finish(&Bytes::copy_from_slice(bytes)).unwrap();
         let chunks = metadata.row_groups().iter().flat_map(|group| group.columns());
@@ -387,7 +389,7 @@ mod tests {
         assert_eq!(indexes.len(), 12);
         let (mut n_told, mut n) = (0, 0);
         for at in indexes.into_iter().flatten() {
-            // Three bits, and the one change that makes a page an empty one.
+            // Three flips of a single bit, and with 3 the one change that marks a page as empty.
             for mask in [1, 3, 8, 128] {
                 let mut changed = whole.clone();
                 changed[at] ^= mask;
@@ -402,7 +404,8 @@ mod tests {
                 n_told += usize::from(is_told);
             }
         }
-        // The order and the number of missing values, and fields that are no longer known, are not needed.
+        // Boundary order and null counts are not needed, and neither are fields whose numbers a flip makes unknown: such flips
+        // go unnoticed.
         assert!(n_told * 10 > n * 8, "{n_told} of {n}");
     }
 
@@ -417,7 +420,7 @@ mod tests {
         for at in end - length..end {
             let mut changed = whole.clone();
             changed[at] ^= 1 << (at % 8);
-            // What is then another table has other rows.
+            // If the schema changed, the rows are those of another table.
             let Ok(file) = open(&changed) else { continue };
             let is_same = |groups: &[super::super::Group]| {
                 groups.len() == 2 && groups.iter().zip(file.groups()).all(|(a, b)| a.n_rows == b.n_rows)
@@ -441,7 +444,7 @@ mod tests {
                 }
                 Ok::<_, quipu_model::Error>(text)
             };
-            // Without its index, the file says something else.
+            // If a read of whole groups, which ignores the index, differs, the flip hit something else than an index.
             let is_whole = (0..2).all(|group| whole(group).is_ok_and(|text| Ok(text) == reference(group)));
             for question in QUESTIONS {
                 if !is_whole {
@@ -455,7 +458,7 @@ mod tests {
         assert!(n_read > 500, "{n_read}");
     }
 
-    /// What a group of the file that is not damaged reads as.
+    /// Rows of a group of the undamaged file, as text.
     fn reference(group: usize) -> Result<Vec<String>, ()> {
         static TEXTS: std::sync::OnceLock<[Vec<String>; 2]> = std::sync::OnceLock::new();
         let texts = TEXTS.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! Bytes of a file at any place, for the readers of Parquet and Arrow.
+//! Random access to the bytes of a file for the Parquet and Arrow readers.
 
 use bytes::Bytes;
 use parquet::errors::ParquetError;
@@ -9,21 +9,21 @@ use std::io::{self, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes that a read asks the system for at least.
+/// Minimum bytes that a read requests from the system.
 const REQUEST_BYTES: usize = 16 << 10;
 /// Bytes that are copied at a time.
 const STEP_BYTES: usize = 1 << 20;
-/// Bytes that are read ahead where a head is parsed.
+/// Bytes that are read ahead where a header is parsed.
 const HEAD_BYTES: usize = 4 << 10;
 
-/// The bytes of a file that is not packed.
+/// The bytes of an uncompressed file.
 pub(super) struct Input {
     name: String,
     size: u64,
     container: Container,
-    /// Cursors that no reader has now.
+    /// Cursors that no reader uses at the moment.
     free: Mutex<Vec<SourceBytes>>,
-    /// How many pages were taken to be unpacked.
+    /// Number of pages that were read for decompression.
     n_pages: AtomicU64,
 }
 
@@ -61,7 +61,7 @@ impl Input {
         self.n_pages.load(Ordering::Relaxed)
     }
 
-    /// Exactly these bytes. No more is allocated than the file has.
+    /// Reads exactly these bytes. Never allocates more than the size of the file.
     pub(super) fn read(&self, at: u64, len: usize) -> io::Result<Vec<u8>> {
         if at.checked_add(len as u64).is_none_or(|end| end > self.size) {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -76,7 +76,7 @@ impl Input {
         while out.len() < len {
             let wanted = (len - out.len()).min(STEP_BYTES);
             let there = cursor.get(at + out.len() as u64, wanted)?;
-            // The file may have become shorter since.
+            // The file may have been truncated since it was opened.
             if there.is_empty() {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
@@ -86,7 +86,7 @@ impl Input {
         Ok(out)
     }
 
-    /// The bytes from `at` on, `most` at most.
+    /// Reads up to `most` bytes from `at` on.
     pub(super) fn read_some(&self, at: u64, most: usize) -> Result<Vec<u8>> {
         let left = usize::try_from(self.size.saturating_sub(at)).unwrap_or(usize::MAX);
         self.read(at, most.min(left)).map_err(|cause| self.unreadable(cause))
@@ -102,7 +102,7 @@ impl Input {
     }
 }
 
-/// The same for the reader of Parquet.
+/// The same input with the interface that the Parquet library asks for.
 #[derive(Clone)]
 pub(super) struct Chunks(pub(super) Arc<Input>);
 
@@ -119,7 +119,7 @@ impl ChunkReader for Chunks {
         Ok(From { input: self.0.clone(), at: start, head: Vec::new(), taken: 0 })
     }
 
-    /// The library asks for heads of pages by `get_read`, for pages here.
+    /// The library reads page headers with `get_read` and page bodies with `get_bytes`.
     fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
         self.0.n_pages.fetch_add(1, Ordering::Relaxed);
         let bytes = self.0.read(start, length).map_err(|cause| ParquetError::External(Box::new(cause)))?;
@@ -127,7 +127,7 @@ impl ChunkReader for Chunks {
     }
 }
 
-/// The bytes from a place on.
+/// Reader of the bytes from an offset on.
 pub(super) struct From {
     input: Arc<Input>,
     at: u64,

@@ -1,8 +1,8 @@
-//! Record batches of a file or stream of Arrow.
+//! Record batches of an Arrow file or stream.
 //!
-//! A file is a stream between two marks, with a footer that says where its messages are. The heads of messages say all of that
-//! as well, so the footer is not needed, and a file without its end gives what it has. Where a head is damaged, the footer says
-//! where the next message is; messages that it leaves out are read all the same.
+//! A file is a stream between two magic strings, with a footer that lists the offsets of its messages. The messages' headers
+//! hold the same information, so the footer is not needed, and a truncated file yields the batches that it has. Where a header
+//! is damaged, the footer gives the offset of the next message; messages that the footer omits are read too.
 
 use super::footer::{Block, Footer};
 use super::guard::guarded;
@@ -20,21 +20,21 @@ use quipu_model::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes before the head of a message.
+/// Bytes before the header of a message.
 const PREFIX_BYTES: u64 = 8;
-/// Bytes that messages of files may be aligned to.
+/// Maximum alignment of messages in a file, in bytes.
 const MAX_ALIGNMENT: usize = 64;
 
-/// Where a message stands.
+/// Position and lengths of a message.
 #[derive(Clone, Copy, Debug)]
 struct Message {
     at: u64,
     head_len: u32,
     body_len: u64,
     n_rows: u64,
-    /// Dictionaries that stand before it.
+    /// Number of dictionaries before this message.
     n_dictionaries: usize,
-    /// Whether one of them is lost.
+    /// Whether a dictionary before this message is lost.
     lacks_dictionary: bool,
 }
 
@@ -47,13 +47,13 @@ impl Message {
         self.head_at() + u64::from(self.head_len)
     }
 
-    /// Where the next message begins.
+    /// Offset of the next message.
     fn end(&self) -> u64 {
         self.body_at() + self.body_len
     }
 }
 
-/// Dictionaries as they are after some of their messages.
+/// Dictionaries after their first `n` messages.
 #[derive(Debug, Default)]
 struct Known {
     n: usize,
@@ -66,16 +66,16 @@ pub(super) struct Messages {
     schema: SchemaRef,
     batches: Arc<Vec<Message>>,
     dictionaries: Arc<Vec<Message>>,
-    /// A file has all dictionaries of its batches, wherever they stand; in a stream those before count.
+    /// In a file, every dictionary applies to every batch, wherever it is; in a stream, only the preceding ones apply.
     is_file: bool,
     known: Arc<Mutex<Known>>,
 }
 
 impl Messages {
-    /// Looks at the heads of all messages.
+    /// Reads the headers of all messages.
     ///
     /// # Errors
-    /// If not even the schema can be read.
+    /// Fails if not even the schema can be read.
     pub(super) fn of(input: &Arc<Input>, form: Form) -> Result<(Messages, Vec<Flaw>)> {
         if form == Form::Stream {
             let mut found = Found::default();
@@ -119,7 +119,7 @@ impl Messages {
             }
             (Ok((schema, at)), Err(footer)) => {
                 match found.walk(input, at) {
-                    // A footer that is too long for us is none that is damaged.
+                    // A footer that exceeds our limit is not damage.
                     Ok(end) if footer.is_damage() && footer.kind() != ErrorKind::Limit => {
                         let loses = if end == End::Said { Loses::Nothing } else { Loses::Rest };
                         flaws.push(Flaw::new(footer, loses, found.batches.len()));
@@ -179,7 +179,7 @@ impl Messages {
         Ok(Box::new(slices.map(move |at| Ok(batch.slice(at, limits::BATCH_ROWS.min(n_rows - at))))))
     }
 
-    /// The dictionaries after the first `n` messages of such.
+    /// Returns the dictionaries after the first `n` dictionary messages.
     fn dictionaries(&self, input: &Input, n: usize) -> Result<HashMap<i64, ArrayRef>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let Known { n: have, mut by_id } = std::mem::take(&mut *known);
@@ -211,21 +211,21 @@ impl Messages {
 /// How a walk over messages ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// With the mark that ends a stream.
+    /// With the end-of-stream marker.
     Said,
-    /// With the last byte.
+    /// With the last byte of the input.
     OfBytes,
 }
 
-/// Messages as they are found.
+/// Messages found so far.
 #[derive(Default)]
 struct Found {
     batches: Vec<Message>,
     dictionaries: Vec<Message>,
     lacks_dictionary: bool,
-    /// Messages that stand in the file, and that its footer does not name.
+    /// Number of messages in the file that its footer does not list.
     n_unnamed: usize,
-    /// Messages that a footer names, and that do not stand there.
+    /// Number of messages that the footer lists but that are not in the file.
     n_absent: usize,
 }
 
@@ -244,7 +244,7 @@ impl Found {
         }
     }
 
-    /// Finds all messages from a place on, each after the one before it. The error is what kept it from finding the rest.
+    /// Finds all messages from `at` on, one directly after the other. An error is the reason why the rest was not found.
     fn walk(&mut self, input: &Arc<Input>, mut at: u64) -> Result<End> {
         while let Some(message) = self.take(input, at)? {
             at = message.end();
@@ -252,7 +252,7 @@ impl Found {
         Ok(if at < input.size() { End::Said } else { End::OfBytes })
     }
 
-    /// Takes the message at a place; `None` at the end.
+    /// Takes the message at an offset; `None` at the end.
     fn take(&mut self, input: &Arc<Input>, at: u64) -> Result<Option<Message>> {
         let Some(message) = next(input, at)? else { return Ok(None) };
         let about = guarded(|| {
@@ -278,12 +278,12 @@ impl Found {
         Ok(Some(message))
     }
 
-    /// Takes the messages from a place on: those that stand one after the other, and those that the footer names. What is
-    /// damaged is a flaw; the footer says where reading continues.
+    /// Takes the messages from `at` on: those that follow each other and those that the footer lists. Damage becomes a flaw,
+    /// and the footer gives the offset at which reading continues.
     fn take_all(&mut self, input: &Arc<Input>, footer: &Footer, mut at: u64, flaws: &mut Vec<Flaw>) {
         let mut blocks = footer.blocks.as_slice();
         loop {
-            // Before the first message, or within one that is good.
+            // The footer lists messages before the first one or inside an intact one.
             let n_passed = blocks.partition_point(|block| block.at < at);
             self.n_absent += n_passed;
             blocks = &blocks[n_passed..];
@@ -311,14 +311,14 @@ impl Found {
             self.batches.truncate(n_batches);
             self.dictionaries.truncate(n_dictionaries);
             let is_full = error.kind() == ErrorKind::Limit && self.n_messages() >= limits::MESSAGES;
-            // Where the next one begins: after this one, or where the footer names it.
+            // The next message begins after this one or where the footer lists it.
             let after = named.map(|block| block.end()).filter(|end| {
                 *end > at
                     && blocks.first().is_none_or(|block| *end <= block.at)
                     && next(input, *end).is_ok_and(|message| message.is_some())
             });
             let after = after.or_else(|| blocks.first().map(|block| block.at)).filter(|_| !is_full);
-            // What stands between the last message and the footer is the mark of the end, which says nothing more.
+            // Between the last message and the footer is only the end-of-stream marker.
             let is_mark =
                 named.is_none() && blocks.is_empty() && footer.at.saturating_sub(at) <= MAX_ALIGNMENT as u64;
             self.lacks_dictionary |= match named {
@@ -338,7 +338,7 @@ impl Found {
         }
     }
 
-    /// What a footer says of the places of messages that is not so.
+    /// Returns an error if the footer lists other messages than the file has.
     fn contradiction(&self, footer: &Footer) -> Option<Error> {
         let Found { n_unnamed, n_absent, .. } = self;
         let what = match (*n_unnamed, n_absent + footer.n_twice) {
@@ -349,7 +349,7 @@ impl Found {
         Some(Error::malformed(what).at(&place(footer.at)))
     }
 
-    /// The schema of two that batches are of, as far as that can be told: the first one, if they can be read by it.
+    /// Decides which of two schemas the batches have, as far as that is possible: `first` if they can be read with it.
     fn fitting(&self, input: &Arc<Input>, first: SchemaRef, second: SchemaRef) -> SchemaRef {
         let reads = |schema: &SchemaRef| {
             let found = Found {
@@ -366,14 +366,15 @@ impl Found {
     }
 }
 
-/// Batches that are unpacked to tell which of two schemas is theirs.
+/// Batches that are decompressed to decide between two schemas.
 const TRIED_BATCHES: usize = 4;
 
 fn is_dictionary(field: &Field) -> bool {
     matches!(field.data_type(), DataType::Dictionary(..))
 }
 
-/// True if a message ends where it says, for all that the footer says: `named` of it, `blocks` of those after it.
+/// True if the length of a message is plausible given the footer: `named` is the footer's entry for it, `blocks` are the
+/// entries after it.
 fn is_bounded(input: &Arc<Input>, message: &Message, named: Option<Block>, blocks: &[Block]) -> bool {
     let is_other = named.is_some_and(|block| block.body_len != message.body_len);
     let within = blocks.iter().take_while(|block| block.at < message.end());
@@ -382,12 +383,12 @@ fn is_bounded(input: &Arc<Input>, message: &Message, named: Option<Block>, block
         return true;
     }
     let is_followed = next(input, message.end()).is_ok();
-    // One of the two is wrong: it is the one that does not lead to a message.
+    // Either the header or the footer is wrong: the one that does not lead to another message.
     let leads = || within.take(TRIED_BATCHES).any(|block| matches!(next(input, block.at), Ok(Some(_))));
     if is_other { is_followed && !leads() } else { is_followed || !leads() }
 }
 
-/// The schema that stands at a place, and where the messages after it begin.
+/// Reads the schema at an offset; also returns the offset of the messages after it.
 fn schema_at(input: &Arc<Input>, at: u64) -> Result<(SchemaRef, u64)> {
     let Some(first) = next(input, at)? else {
         return Err(Error::truncated("the stream has no schema").at(&place(at)));
@@ -403,14 +404,14 @@ fn schema_at(input: &Arc<Input>, at: u64) -> Result<(SchemaRef, u64)> {
     Ok((schema, first.end()))
 }
 
-/// Where the first message of a file stands: zeros fill the space after the mark.
+/// Offset of the first message of a file: zeros pad the magic string.
 fn after_magic(input: &Input) -> Result<u64> {
     let head = input.read_some(0, MAX_ALIGNMENT)?;
     let zeros = head.iter().skip(ARROW_MAGIC.len()).take_while(|byte| **byte == 0).count();
     Ok((ARROW_MAGIC.len() + zeros) as u64)
 }
 
-/// The message at a place; `None` at the end of the stream.
+/// Reads the message at an offset; `None` at the end of the stream.
 fn next(input: &Input, at: u64) -> Result<Option<Message>> {
     if at >= input.size() {
         return Ok(None);
@@ -473,7 +474,7 @@ fn body_of(input: &Input, message: &Message) -> Result<Buffer> {
     Ok(read.map_err(|cause| input.unreadable(cause))?.into())
 }
 
-/// Makes sure that the buffers of a batch lie in its body, and do not claim to become more than they may.
+/// Checks that the buffers of a batch lie in its body and do not claim to decompress to more than the limit.
 fn check(batch: &Head<'_>, body: &Buffer) -> Result<()> {
     let is_packed = batch.compression().is_some();
     let mut unpacked = 0_u64;
@@ -486,7 +487,7 @@ fn check(batch: &Head<'_>, body: &Buffer) -> Result<()> {
             return Err(Error::malformed("a buffer lies outside of its message"));
         };
         if is_packed && let Some(said) = bytes.first_chunk::<8>() {
-            // Where packing does not help, -1 stands before the bytes.
+            // A buffer that is stored uncompressed has -1 before its bytes.
             let said = u64::try_from(i64::from_le_bytes(*said)).unwrap_or(len as u64);
             unpacked = unpacked.saturating_add(said);
         }
@@ -494,7 +495,7 @@ fn check(batch: &Head<'_>, body: &Buffer) -> Result<()> {
     if unpacked > limits::MESSAGE_BYTES {
         return Err(Error::limit("bytes of a message", unpacked, limits::MESSAGE_BYTES));
     }
-    // Lengths of columns without buffers are bound by that of the batch.
+    // The length of a column without buffers is limited by that of the batch.
     let longest = batch.nodes().into_iter().flatten().map(|node| node.length()).max().unwrap_or(0);
     let n_bytes = (body.len() as u64).max(unpacked);
     let most = n_bytes.saturating_mul(8).saturating_add(limits::LIST_VALUES);

@@ -1,28 +1,28 @@
-//! What a file may say of its own sizes. Honest files are far below; each number bounds an allocation.
+//! Upper limits for sizes that a file states; each bounds an allocation, and real files stay far below.
 
 /// Bytes of the footer of a Parquet file.
 pub const FOOTER_BYTES: u64 = 64 << 20;
-/// Bytes of what says where the pages of a column stand, or what is in them.
+/// Bytes of the offset index or column index of a column.
 pub const PAGE_INDEX_BYTES: u64 = 16 << 20;
-/// Bytes of the head of a page.
+/// Bytes of a page header.
 pub const PAGE_HEAD_BYTES: usize = 1 << 20;
-/// Bytes of a page when it is unpacked.
+/// Decompressed bytes of a page.
 pub const PAGE_BYTES: u64 = 256 << 20;
-/// Bytes of pages that are unpacked at once, one of each column.
+/// Decompressed bytes of pages in memory at once, one for each column.
 pub const PAGES_BYTES: u64 = 1 << 30;
-/// Values of a column of lists in one group.
+/// Values of a list column in one row group.
 pub const LIST_VALUES: u64 = 1 << 26;
-/// Bytes of the head of a message of Arrow.
+/// Bytes of the header of an Arrow message.
 pub const MESSAGE_HEAD_BYTES: u64 = 64 << 20;
-/// Bytes of a message of Arrow when it is unpacked.
+/// Decompressed bytes of an Arrow message.
 pub const MESSAGE_BYTES: u64 = 1 << 30;
 /// Messages of a file.
 pub const MESSAGES: usize = 1 << 22;
-/// Columns of a file, those within structures as well.
+/// Columns of a file, including those within structures.
 pub const COLUMNS: usize = 1 << 14;
-/// Levels of lists and structures.
+/// Nesting levels of lists and structures.
 pub const DEPTH: u32 = 32;
-/// Rows that are unpacked at once.
+/// Rows that are decoded at once.
 pub const BATCH_ROWS: usize = 8192;
-/// Bytes that texts of one column may come to in a batch, if each is as long as the longest can be.
+/// Bytes that the texts of one column of a batch would have if all were as long as the longest possible one.
 pub const TEXT_BYTES: u64 = 256 << 20;

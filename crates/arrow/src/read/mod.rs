@@ -1,11 +1,13 @@
-//! Files of Parquet and Arrow as rows of a table.
+//! Parquet and Arrow files as rows of a table.
 //!
-//! A [`RowFile`] is opened by its footer (Parquet) or by the heads of its messages (Arrow), and gives rows group by group: a
+//! A [`RowFile`] is opened from its footer (Parquet) or from the headers of its messages (Arrow), and returns rows group by
+//! group: a *group* is a row group of Parquet or a record batch of Arrow. Only the requested columns are decompressed, and in
+//! a Parquet group only the pages with rows that are [chosen](RowFile::choose).
 //! *group* is a row group of Parquet, a record batch of Arrow. Only the columns that are asked for are unpacked, and of a group
 //! of Parquet only the pages that have rows that are [chosen](RowFile::choose).
 //!
-//! Bytes are hostile: what a file says of its sizes is checked before the libraries allocate by it ([`limits`]), and
-//! what they panic on becomes an error in one place (`guard`).
+//! Input is untrusted: sizes that a file states are checked before the libraries allocate by them ([`limits`]), and their
+//! panics become errors in one place (`guard`).
 
 mod footer;
 mod guard;
@@ -36,14 +38,14 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The bytes that files of Parquet begin and end with.
+/// Magic bytes at the beginning and end of Parquet files.
 pub const PARQUET_MAGIC: &[u8] = b"PAR1";
-/// The bytes that files of Arrow begin and end with.
+/// Magic bytes at the beginning and end of Arrow files.
 pub const ARROW_MAGIC: &[u8] = b"ARROW1";
-/// What stands before each message of a stream of Arrow.
+/// Bytes before each message of an Arrow stream.
 pub const CONTINUATION: [u8; 4] = [0xff; 4];
 
-/// What a file that begins with these bytes holds; `None` for any other file.
+/// Form of a file that begins with these bytes; `None` for other files.
 pub fn form_of_head(head: &[u8]) -> Option<Form> {
     if head.starts_with(PARQUET_MAGIC) {
         return Some(Form::Parquet);
@@ -51,14 +53,14 @@ pub fn form_of_head(head: &[u8]) -> Option<Form> {
     if head.starts_with(ARROW_MAGIC) {
         return Some(Form::File);
     }
-    // A stream begins with the length of its schema, and that with an offset within it.
+    // A stream begins with the length of its schema message, which begins with an offset into itself.
     let length = head.get(4..8).and_then(|it| Some(u32::from_le_bytes(it.try_into().ok()?)))?;
     let root = head.get(8..12).and_then(|it| Some(u32::from_le_bytes(it.try_into().ok()?)))?;
     let is_stream = head.starts_with(&CONTINUATION) && (16..1 << 26).contains(&length) && root < length;
     is_stream.then_some(Form::Stream)
 }
 
-/// What a file that ends with these bytes holds, whatever it begins with; `None` for any other file.
+/// Form of a file that ends with these bytes, whatever its beginning; `None` for other files.
 pub fn form_of_tail(tail: &[u8]) -> Option<Form> {
     match () {
         () if tail.ends_with(PARQUET_MAGIC) => Some(Form::Parquet),
@@ -67,25 +69,25 @@ pub fn form_of_tail(tail: &[u8]) -> Option<Form> {
     }
 }
 
-/// What is wrong with a file, but for what is in its groups.
+/// A fault in a file's structure, outside of the contents of its groups.
 #[derive(Debug)]
 pub struct Flaw {
-    /// What, and where.
+    /// The fault and its place.
     pub error: Error,
-    /// What of the rows is lost by it.
+    /// Rows that are lost because of it.
     pub loses: Loses,
-    /// How many groups precede it.
+    /// Number of groups before the fault.
     pub n_groups_before: usize,
 }
 
-/// Which rows a [`Flaw`] costs.
+/// Rows that are lost because of a [`Flaw`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loses {
-    /// None: what is damaged is known from elsewhere.
+    /// None: the damaged part is redundant.
     Nothing,
-    /// Those of a group that is not among the groups; others follow.
+    /// The rows of a group that is missing from the list of groups; later groups can be read.
     Group,
-    /// All that follow.
+    /// All rows after the fault.
     Rest,
 }
 
@@ -96,49 +98,49 @@ impl Flaw {
     }
 }
 
-/// A place in a file.
+/// The place with this offset.
 fn place(offset: u64) -> Place {
     Place { offset: Some(offset), ..Place::default() }
 }
 
-/// Rows that are read together.
+/// A row group of Parquet or a record batch of Arrow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Rows of groups before it.
+    /// Number of rows in the groups before this one.
     pub first_row: u64,
-    /// How many rows it has, as the file says.
+    /// Number of rows, according to the file.
     pub n_rows: u64,
-    /// Where it begins.
+    /// Offset of its first byte.
     pub offset: u64,
-    /// How many bytes it has.
+    /// Bytes in the file.
     pub n_bytes: u64,
 }
 
-/// What rows have to have in a column of whole numbers.
+/// A condition on the values of an integer column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// The column.
+    /// Index of the column in the schema.
     pub column: usize,
-    /// Its number.
+    /// Numbers that pass.
     pub accepts: RangeInclusive<i128>,
-    /// The largest number that there is, if they ascend: where they do not, rows between those that pass are wanted, too.
+    /// The largest number of the column if its numbers ascend. With `None`, rows between those that pass are wanted too.
     pub ascends_to: Option<i128>,
 }
 
-/// Rows of a group.
+/// Rows of a group that may pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
-    /// Which, in order, counted in the group; all of them if nothing is said.
+    /// Ascending ranges of positions in the group; `None` for all rows.
     pub rows: Option<Vec<Range<u64>>>,
-    /// Numbers that ascend are larger than all that pass at the end of the group: none that follows passes.
+    /// Whether ascending numbers exceed all accepted ones by the end of this group, so that no later row passes.
     pub is_last: bool,
 }
 
-/// Rows of a group, however many it has.
+/// All rows of a group of any length.
 const ALL_ROWS: Range<u64> = 0..u64::MAX;
 
 impl Choice {
-    /// Leaves out all rows but these.
+    /// Restricts the choice to these rows.
     pub fn keep(&mut self, rows: &[Range<u64>]) {
         let mut both: Vec<Range<u64>> = Vec::new();
         let all = std::slice::from_ref(&ALL_ROWS);
@@ -161,7 +163,7 @@ impl Choice {
         self.rows = Some(both);
     }
 
-    /// How many there are, of a group with this many.
+    /// Number of chosen rows in a group of `n_rows` rows.
     pub fn n_rows(&self, n_rows: u64) -> u64 {
         match &self.rows {
             Some(rows) => rows.iter().map(|rows| rows.end - rows.start).sum(),
@@ -170,16 +172,16 @@ impl Choice {
     }
 }
 
-/// A file of rows.
+/// A Parquet or Arrow file that is read as rows of a table.
 #[derive(Debug)]
 pub struct RowFile {
     input: Arc<Input>,
     inner: Inner,
     form: Form,
     schema: Arc<Schema>,
-    /// The schema as the file has it.
+    /// The schema as stored in the file.
     arrow: SchemaRef,
-    /// Where each column stands among all of the file.
+    /// Index in the file of each column of the table.
     roots: Vec<usize>,
     left_out: Vec<String>,
     groups: Vec<Group>,
@@ -194,10 +196,10 @@ enum Inner {
 }
 
 impl RowFile {
-    /// Looks at a file; `name` is that of its table if it does not say one. The container is not packed.
+    /// Opens a file. `name` is the name of its table if the file has none. The container must not be compressed.
     ///
     /// # Errors
-    /// `Damaged`, `Truncated` or `Limit` if nothing of it can be read, with the place; what the system says.
+    /// `Damaged`, `Truncated` or `Limit`, with the place, if nothing can be read; errors of the system.
     pub fn open(container: &Container, form: Form, name: &str) -> Result<RowFile> {
         let input = Input::new(container)?;
         let in_file = |error: Error| error.in_file(container.name());
@@ -232,60 +234,60 @@ impl RowFile {
         })
     }
 
-    /// What its columns mean.
+    /// Schema of the rows.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
 
-    /// What it is.
+    /// Whether this is Parquet, an Arrow file or an Arrow stream.
     pub fn form(&self) -> Form {
         self.form
     }
 
-    /// What the metadata of the schema say under a key.
+    /// Value of a key in the metadata of the schema.
     pub fn about(&self, key: &str) -> Option<&str> {
         about_of_schema(&self.arrow, key)
     }
 
-    /// Columns that no table can have, each with its type.
+    /// Columns whose types no table can have, each as text with its type.
     pub fn left_out(&self) -> &[String] {
         &self.left_out
     }
 
-    /// Its groups, in order.
+    /// Groups in the order of the file.
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }
 
-    /// How many rows it has, as it says.
+    /// Number of rows, according to the file.
     pub fn n_rows(&self) -> u64 {
         self.groups.last().map_or(0, |group| group.first_row.saturating_add(group.n_rows))
     }
 
-    /// What is wrong with it, in the order of its groups; those that were found can be read.
+    /// Flaws of the file in the order of its groups; the listed groups can be read nevertheless.
     pub fn flaws(&self) -> &[Flaw] {
         &self.flaws
     }
 
-    /// How many groups were unpacked so far, by all reads.
+    /// Number of groups that reads of this file have decoded so far.
     pub fn n_groups_read(&self) -> u64 {
         self.n_groups_read.load(Ordering::Relaxed)
     }
 
-    /// Its bytes.
+    /// Size of the file in bytes.
     pub fn size_bytes(&self) -> u64 {
         self.input.size()
     }
 
-    /// How many pages of Parquet were unpacked so far, by all reads.
+    /// Number of Parquet pages that reads of this file have decompressed so far.
     pub fn n_pages_read(&self) -> u64 {
         self.input.n_pages()
     }
 
-    /// The rows of a group that may have what is wanted, as far as the file says it: of a group of Arrow, all.
+    /// Chooses the rows of a group that may pass all conditions, according to the file's statistics; for Arrow, all rows.
     ///
     /// # Errors
-    /// `Io`. An index that contradicts itself chooses all, and those who read them say it.
+    /// `Io`. With an index that contradicts itself, all rows are chosen, and reading them reports it.
     pub fn choose(&self, group: usize, wanted: &[Wanted]) -> Result<Choice> {
         let Inner::Parquet(footer) = &self.inner else { return Ok(Choice::default()) };
         let test = |wanted: &Wanted| {
@@ -297,12 +299,12 @@ impl RowFile {
         footer.choose(&self.input, group, &tests)
     }
 
-    /// True if rows can be chosen among those of a group.
+    /// True if [`choose`](RowFile::choose) can select part of a group.
     pub fn has_choice(&self) -> bool {
         matches!(self.inner, Inner::Parquet(_))
     }
 
-    /// Begins to read a group: these columns of it, of all rows or of those that were chosen.
+    /// Starts to read columns of a group, either all rows or the chosen ones.
     ///
     /// # Errors
     /// `Damaged`, `Truncated` or `Limit`, with the place.
@@ -329,7 +331,7 @@ impl RowFile {
         let in_file = |flaw: Flaw| Flaw { error: flaw.error.in_file(self.input.name()), ..flaw };
         let (rows, left) = match chosen_rows {
             Some(rows) => (rows.iter().cloned().collect(), chosen.n_rows(about.n_rows)),
-            // What a file says of how many there are is only looked at where there are fewer.
+            // The row count that the file states matters only if there are fewer rows.
             None => (VecDeque::from([ALL_ROWS]), about.n_rows),
         };
         Ok(GroupRows {
@@ -344,7 +346,7 @@ impl RowFile {
     }
 }
 
-/// Whether numbers of a column have a sign; nothing for other columns than those of whole numbers as they stand in the file.
+/// Whether the numbers of a column are signed; `None` unless the file stores them as plain integers.
 fn sign(field: &Field, stored: &DataType) -> Option<bool> {
     if !stored.is_integer() || matches!(field.ty, Type::Enum(_) | Type::Bool) {
         return None;
@@ -358,14 +360,14 @@ fn sign(field: &Field, stored: &DataType) -> Option<bool> {
 
 type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
-/// Rows of a group that are still to come.
+/// Reader of the rows of a group.
 pub struct GroupRows {
     batches: Batches,
     columns: Vec<usize>,
     schema: Arc<Schema>,
     place: Place,
     left: u64,
-    /// Where those that are still to come stand in the group.
+    /// Positions in the group of the rows that were not yet returned.
     rows: VecDeque<Range<u64>>,
     flaws: Vec<Flaw>,
 }
@@ -376,24 +378,24 @@ impl std::fmt::Debug for GroupRows {
     }
 }
 
-/// Some rows; columns that were not asked for have no values.
+/// A batch of rows; columns that were not requested have no values.
 #[derive(Debug)]
 pub struct Rows {
-    /// How many there are.
+    /// Number of rows.
     pub n_rows: usize,
-    /// Where they stand in their group.
+    /// Positions in the group.
     pub rows: Vec<Range<u64>>,
-    /// All columns of the schema.
+    /// All columns of the schema, in its order.
     pub columns: Vec<Column>,
 }
 
 impl GroupRows {
-    /// What is wrong with what the file says of the pages that are read. It costs no row.
+    /// Flaws in the indexes of the pages that are read. They cost no rows.
     pub fn flaws(&self) -> &[Flaw] {
         &self.flaws
     }
 
-    /// The next rows, some thousands; `None` at the end of the group.
+    /// Reads the next rows, a few thousand; `None` at the end of the group.
     ///
     /// # Errors
     /// `Damaged` or `Limit`, with the place of the group: the rest of it cannot be read.
@@ -420,7 +422,7 @@ impl GroupRows {
         Ok(Some(Rows { n_rows: batch.num_rows(), rows, columns }))
     }
 
-    /// Where the next rows stand.
+    /// Takes the positions of the next `n` rows.
     fn take(&mut self, mut n: u64) -> Vec<Range<u64>> {
         let mut taken = Vec::new();
         while n > 0
@@ -438,7 +440,7 @@ impl GroupRows {
     }
 }
 
-/// Rows of a stream of Arrow that stands in memory, for bodies that others carry.
+/// Rows of an Arrow stream in memory, such as the body of a message of another format.
 #[derive(Debug)]
 pub struct StreamRows {
     messages: Messages,
@@ -447,10 +449,10 @@ pub struct StreamRows {
 }
 
 impl StreamRows {
-    /// Looks at a stream. The error is what keeps its last batches from being found.
+    /// Opens a stream. The returned error is the reason why its last batches were not found.
     ///
     /// # Errors
-    /// `Damaged`, `Truncated` or `Limit` if it has no schema that can be read; `Unsupported` for columns that no table has.
+    /// `Damaged`, `Truncated` or `Limit` if it has no readable schema; `Unsupported` for columns that no table has.
     pub fn of(bytes: &[u8]) -> Result<(StreamRows, Option<Error>)> {
         let input = Input::of_memory(bytes)?;
         let (messages, mut flaws) = Messages::of(&input, Form::Stream)?;
@@ -458,12 +460,12 @@ impl StreamRows {
         Ok((StreamRows { messages, input, decoder }, flaws.pop().map(|flaw| flaw.error)))
     }
 
-    /// What the metadata of its schema say under a key.
+    /// Value of a key in the metadata of the stream's schema.
     pub fn about(&self, key: &str) -> Option<&str> {
         about_of_schema(self.messages.schema(), key)
     }
 
-    /// What its columns mean.
+    /// Schema of the rows.
     pub fn schema(&self) -> &Arc<Schema> {
         self.decoder.schema()
     }

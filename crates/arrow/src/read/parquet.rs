@@ -1,4 +1,4 @@
-//! Row groups of a file of Parquet.
+//! Row groups of a Parquet file.
 
 use super::guard::guarded;
 use super::index::{Bounds, DataPage, Numbers, bounds};
@@ -19,14 +19,14 @@ use std::io::Read;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
-/// Bytes after the footer: its length, and the mark.
+/// Bytes after the footer: its length and the magic bytes.
 const TAIL_BYTES: u64 = 8;
-/// Bytes that are unpacked at a time to see how many there are.
+/// Buffer size for decompressing a page only to count its bytes.
 const BUFFER_BYTES: usize = 64 << 10;
-/// Bytes that are tried for the head of a page, one after the other.
+/// Numbers of bytes to try for a page header, in this order.
 const HEAD_STEPS: [usize; 3] = [512, 64 << 10, limits::PAGE_HEAD_BYTES];
 
-/// What stands in the place of the mark where the footer is encrypted.
+/// Magic bytes of a file with an encrypted footer.
 const ENCRYPTED_MAGIC: &[u8] = b"PARE";
 
 /// The footer of a file.
@@ -36,10 +36,10 @@ pub(super) struct Footer {
 }
 
 impl Footer {
-    /// Reads it from the end of a file. It is all that reading needs: marks that are damaged cost nothing.
+    /// Reads the footer at the end of a file. Reading needs nothing else, so damaged magic bytes are no obstacle.
     ///
     /// # Errors
-    /// `Malformed`, `Truncated`, `Damaged` or `Limit` if there is none; `Unsupported` if it is encrypted.
+    /// `Malformed`, `Truncated`, `Damaged` or `Limit` if there is no readable footer; `Unsupported` if it is encrypted.
     pub(super) fn of(input: &Arc<Input>) -> Result<(Footer, Vec<Flaw>)> {
         let size = input.size();
         let Some(at) = size.checked_sub(TAIL_BYTES).filter(|at| *at >= PARQUET_MAGIC.len() as u64) else {
@@ -73,7 +73,7 @@ impl Footer {
         }
     }
 
-    /// The footer of this length that ends at a place.
+    /// Reads the footer of this length that ends at an offset.
     fn before(input: &Arc<Input>, at: u64, length: u64) -> Result<Footer> {
         let Some(start) = at.checked_sub(length) else {
             return Err(Error::malformed("the footer is longer than the file").at(&place(at)));
@@ -88,7 +88,8 @@ impl Footer {
             let metadata = Arc::new(metadata);
             let options = || ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Skip);
             let read = ArrowReaderMetadata::try_new(metadata.clone(), options()).map_err(of_parquet)?;
-            // What other programs say of their dictionaries is more than the library unpacks; the texts are there without it.
+            // Other programs declare dictionaries that the library cannot decode; without the declaration it reads the plain
+            // values.
             if read.schema().fields().iter().any(|field| is_odd_dictionary(field.data_type())) {
                 let plain = options().with_skip_arrow_metadata(true);
                 return ArrowReaderMetadata::try_new(metadata, plain).map_err(of_parquet);
@@ -108,7 +109,7 @@ impl Footer {
         self.metadata.metadata()
     }
 
-    /// Makes sure that no group has a number below 0 or lies outside of the file.
+    /// Checks that the sizes and offsets of groups are not negative and lie within the file.
     fn check_sizes(&self, size: u64) -> Result<()> {
         for group in self.file().row_groups() {
             let is_below = group.num_rows() < 0;
@@ -128,7 +129,7 @@ impl Footer {
     pub(super) fn groups(&self) -> Vec<Group> {
         let mut first_row = 0_u64;
         let group = |group: &parquet::file::metadata::RowGroupMetaData| {
-            // None of these numbers is below 0: `check_sizes`.
+            // None of these numbers is negative: `check_sizes`.
             let (n_rows, n_bytes) = (group.num_rows() as u64, group.compressed_size().max(0) as u64);
             let offset = group.columns().iter().map(first_page).min().unwrap_or(0) as u64;
             let before = first_row;
@@ -138,16 +139,16 @@ impl Footer {
         self.file().row_groups().iter().map(group).collect()
     }
 
-    /// The leaves of a column of the schema.
+    /// Indexes of the leaf columns of a column.
     fn leaves(&self, root: usize) -> impl Iterator<Item = usize> + '_ {
         let columns = self.metadata.parquet_schema();
         (0..columns.num_columns()).filter(move |leaf| columns.get_column_root_idx(*leaf) == root)
     }
 
-    /// The rows of a group that may pass all of the tests.
+    /// Chooses the rows of a group that may pass all tests.
     ///
     /// # Errors
-    /// `Io`; what is damaged is for reading to say.
+    /// `Io`; damage is reported when the rows are read.
     pub(super) fn choose(&self, input: &Input, group: usize, tests: &[Test]) -> Result<Choice> {
         let mut choice = Choice::default();
         for test in tests {
@@ -175,7 +176,7 @@ impl Footer {
             range.start() <= test.accepts.end() && range.end() >= test.accepts.start()
         };
         if numbers.of_group(chunk).is_some_and(|range| !passes(&range)) {
-            // A footer has no checksum; where there is an index, both have to say so.
+            // A footer has no checksum: where there is an index, it must be sound before the group is skipped.
             bounds(input, chunk, None, Some(numbers))?;
             return Ok(Passed::None);
         }
@@ -207,13 +208,13 @@ impl Footer {
         Ok(Passed::Some { rows: passing.map(|(rows, _)| rows).collect(), is_last })
     }
 
-    /// How a leaf stores whole numbers, if it does.
+    /// How a leaf column stores integers; `None` if it does not.
     fn numbers(&self, leaf: usize, is_signed: bool) -> Option<Numbers> {
         let physical = self.metadata.parquet_schema().column(leaf).physical_type();
         Numbers::of(physical, self.file().file_metadata().column_order(leaf), is_signed)
     }
 
-    /// Begins to read columns of a group: these of its rows, or all. What is wrong with indexes of their pages costs no row.
+    /// Starts to read columns of a group, either these rows or all. Flaws of page indexes cost no rows.
     pub(super) fn read(
         &self,
         input: &Arc<Input>,
@@ -246,7 +247,7 @@ impl Footer {
         if largest > limits::PAGES_BYTES {
             return Err(Error::limit("bytes of pages", largest, limits::PAGES_BYTES));
         }
-        // Each row may be the longest entry of the dictionary.
+        // Every row may hold the longest entry of the dictionary.
         let n_rows = (limits::TEXT_BYTES / texts.max(1)).clamp(64, limits::BATCH_ROWS as u64);
         let batches = guarded(|| {
             let mask = ProjectionMask::roots(columns, roots.iter().copied());
@@ -258,12 +259,12 @@ impl Footer {
             .with_projection(mask)
             .with_batch_size(n_rows as usize);
             if let Some(rows) = rows {
-                // No more than the group has.
+                // At most the rows of the group.
                 let ranges = rows.iter().map(|rows| rows.start as usize..rows.end as usize);
                 let n_rows = row_group.num_rows().max(0) as usize;
                 builder = builder
                     .with_row_selection(RowSelection::from_consecutive_ranges(ranges, n_rows))
-                    // Masks would unpack what lies between.
+                    // A mask would also decompress the pages between the ranges.
                     .with_row_selection_policy(RowSelectionPolicy::Selectors);
             }
             let reader = builder.build().map_err(of_parquet)?;
@@ -273,20 +274,20 @@ impl Footer {
     }
 }
 
-/// What a column of whole numbers has to have.
+/// A condition on the values of an integer column.
 #[derive(Clone, Debug)]
 pub(super) struct Test {
-    /// The column of the schema.
+    /// Index of the column in the file's schema.
     pub(super) root: usize,
-    /// Whether its numbers have a sign.
+    /// Whether its numbers are signed.
     pub(super) is_signed: bool,
-    /// What passes.
+    /// Numbers that pass.
     pub(super) accepts: RangeInclusive<i128>,
-    /// Numbers ascend to this at most, or what stands between pages that pass is wanted as well.
+    /// Upper bound of numbers that ascend. With `None`, rows between pages that pass are wanted too.
     pub(super) ascends_to: Option<i128>,
 }
 
-/// Which rows of a group may pass a test.
+/// Rows of a group that may pass a test.
 enum Passed {
     All,
     None,
@@ -305,7 +306,7 @@ fn is_odd_dictionary(ty: &DataType) -> bool {
     }
 }
 
-/// Where the first page of a column stands.
+/// Offset of the first page of a column.
 fn first_page(column: &ColumnChunkMetaData) -> i64 {
     match column.dictionary_page_offset() {
         Some(at) if at > 0 => at.min(column.data_page_offset()),
@@ -313,21 +314,21 @@ fn first_page(column: &ColumnChunkMetaData) -> i64 {
     }
 }
 
-/// True for codecs that the library lets unpack as much as there is, whatever the head of a page says.
+/// True for codecs that the library decompresses without a limit, whatever size the page header states.
 fn is_endless(codec: Compression) -> bool {
     matches!(codec, Compression::GZIP(_) | Compression::BROTLI(_) | Compression::LZ4)
 }
 
-/// Makes sure that the body of a page has no more than as many bytes in it as its head says. What is damaged is found by the
-/// library.
+/// Checks that a page body does not decompress to more bytes than its header states. Other damage is left for the library to
+/// find.
 ///
 /// # Errors
-/// `Malformed` if it has more.
+/// `Malformed` if it does.
 fn check_end(codec: Compression, body: &[u8], most: u64) -> Result<()> {
     let mut unpacked: Box<dyn Read + '_> = match codec {
         Compression::GZIP(_) => Box::new(flate2::read::MultiGzDecoder::new(body)),
         Compression::BROTLI(_) => Box::new(brotli_decompressor::Decompressor::new(body, BUFFER_BYTES)),
-        // Blocks, or, of old programs, frames; blocks end where they are to.
+        // Blocks, or frames as old programs write them. Decompression of a block ends at the stated size.
         _ => Box::new(lz4_flex::frame::FrameDecoder::new(body)),
     };
     let (mut buffer, mut n) = (vec![0; BUFFER_BYTES], 0);
@@ -342,22 +343,22 @@ fn check_end(codec: Compression, body: &[u8], most: u64) -> Result<()> {
     Ok(())
 }
 
-/// What pages of a column come to.
+/// Sizes of the pages of a column.
 #[derive(Default)]
 struct Pages {
-    /// Bytes of the largest.
+    /// Decompressed bytes of the largest page.
     largest: u64,
-    /// Bytes of the dictionary.
+    /// Decompressed bytes of the dictionary.
     dictionary: u64,
     data: Vec<DataPage>,
 }
 
-/// Looks at the heads of all pages of a column, of whose rows these are read, or all.
+/// Reads the headers of all pages of a column. `rows` are the rows to be read; `None` for all.
 fn pages(input: &Input, chunk: &ColumnChunkMetaData, rows: Option<&[Range<u64>]>) -> Result<Pages> {
     let (start, len) = chunk.byte_range();
     let (mut at, end) = (start, start.saturating_add(len));
     let mut pages = Pages::default();
-    // Rows of the pages before, as far as they are known: a page of lists of version 1 does not say it.
+    // Number of rows in earlier pages; `None` once unknown, as version 1 pages of lists do not state it.
     let mut n_before = Some(0_u64);
     let is_list = chunk.column_descr().max_rep_level() > 0;
     while at < end {
@@ -396,7 +397,7 @@ fn pages(input: &Input, chunk: &ColumnChunkMetaData, rows: Option<&[Range<u64>]>
         };
         let codec = chunk.compression();
         if is_endless(codec) && rows.is_none_or(is_read) {
-            // It is read whole; one that is larger than what is in it is none that a program writes.
+            // The page is read as a whole. No program writes a page that is much larger compressed than decompressed.
             if packed > 2 * limits::PAGE_BYTES {
                 return Err(Error::limit("bytes of a packed page", packed, 2 * limits::PAGE_BYTES).at(&place));
             }
@@ -438,7 +439,7 @@ mod tests {
             check_end(codec, &body, 1 << 20).unwrap();
             let refused = check_end(codec, &body, (1 << 20) - 1).unwrap_err();
             assert!(refused.to_string().contains("more in it than its head says"), "{refused}");
-            // What is cut or no such body is for the library to say.
+            // Truncated and invalid bodies are for the library to report.
             check_end(codec, &body[..100], 1 << 20).unwrap();
             check_end(codec, b"nonsense", 0).unwrap();
         }

@@ -5,9 +5,9 @@
 use super::limits;
 use quipu_model::{Error, Result};
 
-/// Levels that structures may have, and lists and maps within each other.
+/// Maximum nesting of structures, and of lists and maps.
 const MAX_DEPTH: usize = 24;
-/// Bytes that a structure in a list has at least: what is shorter has not the fields that each of them must have.
+/// Minimum bytes of a structure in a list: a shorter one lacks required fields.
 const MIN_STRUCT_BYTES: usize = 3;
 
 mod ty {
@@ -25,7 +25,7 @@ mod ty {
     pub(super) const STRUCT: u8 = 12;
 }
 
-/// A value of a structure.
+/// A value met on the walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seen<'b> {
     /// A structure begins.
@@ -35,8 +35,8 @@ pub(super) enum Seen<'b> {
     Truth(bool),
 }
 
-/// Called with the fields that lead to a value, and the value; a list has one field for all of its items. Where a structure
-/// begins, it is called with a field 0 of it.
+/// Called with the path of field numbers to a value, and the value. All items of a list share the list's field. At the
+/// beginning of a structure it is called with a field 0 of that structure.
 type Visit<'v> = dyn FnMut(&[i16], Seen<'_>) + 'v;
 
 struct Walk<'b, 'v> {
@@ -48,10 +48,10 @@ struct Walk<'b, 'v> {
     visit: &'v mut Visit<'v>,
 }
 
-/// Goes through a structure; the result is how many bytes it has. `None` if it does not end within the bytes.
+/// Walks through a structure; returns its length in bytes, or `None` if it does not end within the bytes.
 ///
 /// # Errors
-/// `Malformed` or `Limit` for what no honest file has.
+/// `Malformed` or `Limit` for content that no writer produces.
 pub(super) fn walk<'v>(bytes: &[u8], visit: &'v mut Visit<'v>) -> Result<Option<usize>> {
     let mut walk = Walk { bytes, at: 0, path: Vec::new(), n_lists: 0, visit };
     match walk.structure() {
@@ -94,7 +94,7 @@ impl<'b> Walk<'b, '_> {
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
-    /// Passes over bytes, and returns them.
+    /// Skips bytes and returns them.
     fn skip(&mut self, n: u64) -> Result<&'b [u8], Stop> {
         let left = &self.bytes[self.at..];
         let bytes = usize::try_from(n).ok().and_then(|n| left.get(..n)).ok_or(Stop::Ended)?;
@@ -132,7 +132,7 @@ impl<'b> Walk<'b, '_> {
         if !matches!(kind, ty::LIST | ty::SET | ty::MAP) {
             return self.single(kind, is_field);
         }
-        // Each level takes stack, and a level is one byte of a file.
+        // Each level takes stack and costs a file only one byte.
         if self.n_lists >= MAX_DEPTH {
             return Err(wrong("lists of the footer stand too deep in each other"));
         }
@@ -144,7 +144,7 @@ impl<'b> Walk<'b, '_> {
 
     fn single(&mut self, kind: u8, is_field: bool) -> Result<(), Stop> {
         match kind {
-            // A field has its truth in the kind.
+            // The type of a boolean field holds its value.
             ty::TRUE | ty::FALSE if is_field => {
                 (self.visit)(&self.path, Seen::Truth(kind == ty::TRUE));
                 Ok(())
@@ -206,12 +206,12 @@ impl<'b> Walk<'b, '_> {
     }
 }
 
-/// Makes sure that a footer is one that a library may read.
+/// Checks that a footer is safe for the library to read.
 ///
 /// # Errors
 /// `Malformed`, `Truncated` or `Limit`.
 pub(super) fn check_footer(bytes: &[u8]) -> Result<()> {
-    // Field 2 has the columns, each followed by those within it, whose number is in field 5.
+    // Field 2 lists the columns, each followed by its children; their number is in field 5.
     let mut children: Vec<i64> = Vec::new();
     let mut visit = |path: &[i16], value: Seen<'_>| match (path, value) {
         ([2, 0], _) => children.push(0),
@@ -245,29 +245,29 @@ pub(super) fn check_footer(bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// What the head of a page says.
+/// Contents of a page header.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PageHead {
-    /// Bytes of the head itself.
+    /// Bytes of the header itself.
     pub(super) len: usize,
     pub(super) unpacked: i64,
     pub(super) packed: i64,
     pub(super) is_dictionary: bool,
-    /// Values of a page of data, those without one counted.
+    /// Number of values in a data page, nulls included.
     pub(super) n_values: Option<i64>,
-    /// Its rows, which only pages of version 2 say.
+    /// Number of rows; only version 2 pages state it.
     pub(super) n_rows: Option<i64>,
-    /// The least and the largest of its values, as they are stored.
+    /// Minimum and maximum value in their stored form.
     pub(super) least: Option<Vec<u8>>,
     pub(super) largest: Option<Vec<u8>>,
-    /// Bytes at the beginning of the page that are never packed.
+    /// Bytes at the beginning of the page that are never compressed.
     pub(super) bare: i64,
 }
 
-/// The head of a page at the beginning of these bytes; `None` if it does not end within them.
+/// Parses the page header at the beginning of these bytes; `None` if it does not end within them.
 ///
 /// # Errors
-/// `Malformed` if it is none.
+/// `Malformed` if there is no page header.
 pub(super) fn page_head(bytes: &[u8]) -> Result<Option<PageHead>> {
     let mut head = PageHead::default();
     let (mut kind, mut values, mut rows) = (None, [None; 2], None);
@@ -278,9 +278,9 @@ pub(super) fn page_head(bytes: &[u8]) -> Result<Option<PageHead>> {
         ([5, 1], Seen::Number(value)) => values[0] = Some(value),
         ([8, 1], Seen::Number(value)) => values[1] = Some(value),
         ([8, 3], Seen::Number(value)) => rows = Some(value),
-        // Levels of pages of version 2.
+        // Repetition and definition levels of version 2 pages.
         ([8, 5 | 6], Seen::Number(value)) => head.bare = head.bare.saturating_add(value),
-        // What is longer is no number.
+        // Longer values are not numbers.
         ([5, 5, 5] | [8, 8, 5], Seen::Bytes(bytes)) if bytes.len() <= 8 => {
             head.largest = Some(bytes.to_vec())
         }
@@ -297,11 +297,11 @@ pub(super) fn page_head(bytes: &[u8]) -> Result<Option<PageHead>> {
     Ok(len.map(|len| PageHead { len, ..head }))
 }
 
-/// The bytes of a page's head and those of its packed body, of a page at the beginning of these bytes; `None` if the head does
-/// not end within them.
+/// Returns the lengths of the header and of the compressed body of the page at the beginning of these bytes; `None` if the
+/// header does not end within them.
 ///
 /// # Errors
-/// `Malformed` if it is none.
+/// `Malformed` if there is no page header.
 pub(crate) fn page_at(bytes: &[u8]) -> Result<Option<(usize, usize)>> {
     let Some(head) = page_head(bytes)? else { return Ok(None) };
     Ok(usize::try_from(head.packed).ok().map(|packed| (head.len, packed)))
@@ -313,13 +313,13 @@ mod tests {
 
     #[test]
     fn lists_that_claim_more_than_their_bytes_are_refused() {
-        // Field 2, a list of two thousand million structures.
+        // Field 2, a list of two billion structures.
         let bomb = [0x29, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07, 0, 0, 0];
         assert!(check_footer(&bomb).is_err());
-        // As many as there are bytes, but each of them empty.
+        // As many structures as bytes, but all of them empty.
         let empty: Vec<u8> = [0x29, 0xfc, 200, 1].into_iter().chain([0; 201]).collect();
         assert!(check_footer(&empty).unwrap_err().to_string().contains("without their fields"));
-        // Structures, lists, sets and maps of themselves.
+        // Structures, lists, sets and maps nested in each other.
         for byte in [0x1c, 0x19, 0x1a] {
             assert!(
                 check_footer(&[byte; 1_000_000]).unwrap_err().to_string().contains("too deep"),
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn the_head_of_a_page_says_its_sizes() {
-        // A dictionary of 300 bytes, packed into 100.
+        // A dictionary of 300 bytes, compressed to 100.
         let head = [0x15, 4, 0x15, 0xd8, 4, 0x15, 0xc8, 1, 0];
         let page = page_head(&head).unwrap().unwrap();
         assert_eq!((page.len, page.unpacked, page.packed, page.is_dictionary), (9, 300, 100, true));

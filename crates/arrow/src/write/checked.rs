@@ -1,6 +1,7 @@
-//! Files of Parquet whose pages have checksums, which the library reads and does not write.
+//! Parquet files with page checksums, which the library verifies but does not write.
 //!
-//! A row group is written into memory, and each of its pages goes into the file with the CRC-32 of its bytes in its head.
+//! Each row group is written to memory first; its pages are then copied to the file, with the CRC-32 of the body added to each
+//! header.
 
 use crate::fault::of_parquet;
 use crate::read::page_at;
@@ -19,25 +20,25 @@ use quipu_model::{Error, ErrorKind, Result};
 use std::io::Write;
 use std::sync::Arc;
 
-/// The head of a field of 32 bits, whose number is one more than that of the field before.
+/// Field header of a 32-bit integer whose field number is one more than the previous one.
 const NEXT_I32: u8 = 0x15;
 
-/// A file of Parquet in the making.
+/// Writer of a Parquet file with page checksums.
 pub(super) struct CheckedWriter<W: Write + Send> {
     schema: SchemaRef,
     properties: WriterProperties,
     file: SerializedFileWriter<W>,
-    /// The row group that is not full yet.
+    /// The current row group.
     group: ArrowWriter<Vec<u8>>,
     group_rows: usize,
     group_bytes: usize,
 }
 
 impl<W: Write + Send> CheckedWriter<W> {
-    /// Begins a file, whose row groups have as many rows at most, and as many bytes, about.
+    /// Creates a writer whose row groups have at most this many rows and approximately this many bytes.
     ///
     /// # Errors
-    /// What `out` says.
+    /// Errors of `out`.
     pub(super) fn new(
         out: W,
         schema: &SchemaRef,
@@ -61,7 +62,7 @@ impl<W: Write + Send> CheckedWriter<W> {
     /// Appends rows.
     ///
     /// # Errors
-    /// What the output says.
+    /// Errors of the output.
     pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let mut at = 0;
         while at < batch.num_rows() {
@@ -77,15 +78,15 @@ impl<W: Write + Send> CheckedWriter<W> {
         Ok(())
     }
 
-    /// Notes something about all of the file.
+    /// Adds metadata of the whole file.
     pub(super) fn note(&mut self, key: &str, value: &str) {
         self.file.append_key_value_metadata(KeyValue::new(key.to_owned(), value.to_owned()));
     }
 
-    /// Writes the end, and gives the output back.
+    /// Writes the end and returns the output.
     ///
     /// # Errors
-    /// What the output says.
+    /// Errors of the output.
     pub(super) fn finish(mut self) -> Result<W> {
         self.end_group()?;
         self.file.into_inner().map_err(of_parquet)
@@ -139,7 +140,7 @@ impl<W: Write + Send> CheckedWriter<W> {
     }
 }
 
-/// A file for one row group.
+/// Creates a writer in memory for one row group.
 fn group(schema: &SchemaRef, properties: &WriterProperties) -> Result<ArrowWriter<Vec<u8>>> {
     ArrowWriter::try_new(Vec::new(), schema.clone(), Some(properties.clone())).map_err(of_parquet)
 }
@@ -147,9 +148,9 @@ fn group(schema: &SchemaRef, properties: &WriterProperties) -> Result<ArrowWrite
 /// The pages of a column with their checksums.
 struct Pages {
     bytes: Vec<u8>,
-    /// Bytes that the heads have more.
+    /// Number of bytes added to headers.
     n_added: i64,
-    /// Where each page stood in the file, where it stands in `bytes`, and how many bytes it has with its head.
+    /// For each page: its offset in the original file, its offset in `bytes`, and its length with the header.
     places: Vec<(i64, i64, i32)>,
 }
 
@@ -189,10 +190,10 @@ fn internal(what: &str) -> Error {
     Error::new(ErrorKind::Internal, what)
 }
 
-/// Appends the head of a page with the checksum of its body, which is its field 4.
+/// Appends a page header with the checksum of its body as field 4.
 ///
 /// # Errors
-/// `Internal` if the head is none of those that the library writes: fields 1 to 3, and one of those after 4.
+/// `Internal` if the header is not of the form that the library writes: fields 1 to 3, then one with a number above 4.
 fn with_checksum(head: &[u8], body: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let mut at = 0;
     for _ in 0..3 {
@@ -218,7 +219,7 @@ fn with_checksum(head: &[u8], body: &[u8], out: &mut Vec<u8>) -> Result<()> {
         folded >>= 7;
     }
     out.push(folded as u8);
-    // The number of the field after it counts from 4.
+    // The number of the next field is now relative to 4, not 3.
     out.push(next - 0x10);
     out.extend_from_slice(&head[at + 1..]);
     Ok(())
@@ -258,7 +259,7 @@ mod tests {
         writer.finish().unwrap()
     }
 
-    /// What each group of a file reads as.
+    /// Rows of each group of a file, as text.
     fn read(bytes: &[u8]) -> Vec<Result<String>> {
         let source = Source::from_bytes("t.parquet", bytes.to_vec());
         let file = RowFile::open(&source.container().unwrap(), Form::Parquet, "t").unwrap();
@@ -273,7 +274,7 @@ mod tests {
         (0..file.groups().len()).map(group).collect()
     }
 
-    /// The bodies of all pages, with their groups.
+    /// Groups and byte ranges of all page bodies.
     fn bodies(bytes: &[u8]) -> Vec<(usize, Range<usize>)> {
         let bytes = Bytes::copy_from_slice(bytes);
         let metadata = ParquetMetaDataReader::new()
@@ -293,7 +294,7 @@ mod tests {
                     at += head + packed;
                 }
                 assert_eq!(at, end);
-                // The index of pages says where they stand now.
+                // The page index has the new offsets.
                 for location in &metadata.offset_index().unwrap()[nth][column].page_locations {
                     assert!(starts.contains(&(location.offset, location.compressed_page_size)));
                     n_located += 1;
