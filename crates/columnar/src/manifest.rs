@@ -100,7 +100,7 @@ pub fn read(source: &Source) -> Result<Manifest> {
     Ok(Manifest {
         about: parse(&manifest["trace"]),
         tables: tables.iter().filter_map(table).collect(),
-        records: list(&manifest["records"]).iter().filter_map(Value::as_u64).collect(),
+        records: list(&manifest["records"]).iter().map_while(Value::as_u64).collect(),
     })
 }
 
