@@ -185,10 +185,10 @@ impl Grammar for ExtendedDin {
 /// Checks the values of a record.
 fn judge(codec: &LineCodec, _: &mut Seen, record: &Record, tell: &mut Tell<'_>) {
     if codec.word_bytes == 0 && !(1..=MAX_USUAL_BYTES).contains(&record.size) {
-        tell(&rules::SIZE, format!("a size of `{}` bytes", record.size));
+        tell(&rules::SIZE, format_args!("a size of `{}` bytes", record.size));
     }
     if record.addr > u32::MAX.into() {
-        tell(&rules::WIDE, format!("address `{:#x}`", record.addr));
+        tell(&rules::WIDE, format_args!("address `{:#x}`", record.addr));
     }
 }
 

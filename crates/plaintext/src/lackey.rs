@@ -180,17 +180,19 @@ fn judge(_: &LineCodec, seen: &mut Seen, record: &Record, tell: &mut Tell<'_>) {
     if record.kind == 0 {
         seen.has_instr = true;
         if !(1..=MAX_INSTR_BYTES).contains(&size) {
-            tell(&rules::INSTR_SIZE, format!("an instruction has `{size}` bytes"));
+            tell(&rules::INSTR_SIZE, format_args!("an instruction has `{size}` bytes"));
         }
         return;
     }
     if !(1..=MAX_DATA_BYTES).contains(&size) {
-        tell(&rules::DATA_SIZE, format!("an access has `{size}` bytes"));
+        tell(&rules::DATA_SIZE, format_args!("an access has `{size}` bytes"));
     }
     if !seen.has_instr && !seen.is_told {
         seen.is_told = true;
-        let what = format!("an access to `{:#x}` stands before any instruction", record.addr);
-        tell(&rules::NO_INSTR, what);
+        tell(
+            &rules::NO_INSTR,
+            format_args!("an access to `{:#x}` stands before any instruction", record.addr),
+        );
     }
 }
 

@@ -11,6 +11,7 @@ pub mod number;
 mod rules;
 
 pub use format::LineFormat;
+use language::EachRecord;
 pub use language::{Head, Language, LineRuleSet, Means, Reading, Seen, Tell, WhatLines, lines};
 pub use line::{Fault, Grammar, Line, Record, word};
 pub use rules::LineRules;
@@ -110,6 +111,26 @@ pub(crate) fn run<G: Grammar>(
         codec.fill(state, out, n_instrs - out.n_instrs(), true);
     }
     at
+}
+
+/// Gives each record of these lines, with the offset of its line.
+pub(crate) fn each<G: Grammar>(bytes: &[u8], take: &mut EachRecord<'_>) {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let at = (bytes.len() - rest.len()) as u64;
+        if let Some((record, n_bytes)) = G::quick(rest) {
+            take(at, &record);
+            rest = rest.get(n_bytes..).unwrap_or_default();
+            continue;
+        }
+        let n_bytes = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
+        let (text, after) = rest.split_at(n_bytes);
+        let line = text.strip_suffix(b"\n").unwrap_or(text);
+        if let Line::Record(record) = G::line(line.strip_suffix(b"\r").unwrap_or(line)) {
+            take(at, &record);
+        }
+        rest = after;
+    }
 }
 
 impl RecordCodec for LineCodec {

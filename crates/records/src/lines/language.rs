@@ -3,10 +3,11 @@
 use crate::codec::Input;
 use crate::fill::Fill;
 use crate::lines::line::{Grammar, Line, Record};
-use crate::lines::{LineCodec, LineState, Row, run};
+use crate::lines::{LineCodec, LineState, Row, each, run};
 use crate::print::Form;
 use quipu_model::trace::{Carries, Fact, Recorded};
 use quipu_model::{Columns, Confidence, FormatInfo, RuleInfo, TableBuf};
+use std::fmt;
 
 /// The description of a line format.
 pub struct Language {
@@ -34,10 +35,10 @@ pub struct Language {
 }
 
 /// Receives a rule that a record breaks, and the message.
-pub type Tell<'t> = dyn FnMut(&'static RuleInfo, String) + 't;
+pub type Tell<'t> = dyn FnMut(&'static RuleInfo, fmt::Arguments<'_>) + 't;
 
-impl std::fmt::Debug for Language {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Language {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.info.name)
     }
 }
@@ -99,17 +100,21 @@ pub struct Reading {
     pub(crate) run: fn(&LineCodec, &mut LineState, &[u8], &mut Fill) -> usize,
     /// Parses a line, without its end.
     pub line: fn(&[u8]) -> Line<'_>,
+    pub(crate) each: fn(&[u8], &mut EachRecord<'_>),
 }
+
+/// Receives the offset of a line, and its record.
+pub(crate) type EachRecord<'e> = dyn FnMut(u64, &Record) + 'e;
 
 impl Reading {
     /// The functions of a grammar.
     pub const fn of<G: Grammar>() -> Reading {
-        Reading { run: run::<G>, line: G::line }
+        Reading { run: run::<G>, line: G::line, each: each::<G> }
     }
 }
 
-impl std::fmt::Debug for Reading {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Reading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Reading")
     }
 }

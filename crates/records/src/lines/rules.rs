@@ -1,7 +1,7 @@
 //! Checks the rules for records of lines in the text of the lines, so that each place is exact.
 
 use crate::check::{Log, Rules};
-use crate::lines::{Line, LineCodec, Seen};
+use crate::lines::{LineCodec, Seen};
 use quipu_model::Batch;
 
 /// State of the check.
@@ -20,18 +20,14 @@ impl Rules<LineCodec> for LineRules {
         let LineRules { codec, seen } = self;
         let mut ordinal = batch.span.first_record;
         // Other lines may precede the first record.
-        let (mut at, mut first) = (0, None);
-        for text in batch.raw().split_inclusive(|byte| *byte == b'\n') {
-            let line = text.strip_suffix(b"\n").unwrap_or(text);
-            if let Line::Record(record) = (codec.reading.line)(line.strip_suffix(b"\r").unwrap_or(line)) {
-                let offset = batch.span.offset + (at - *first.get_or_insert(at));
-                (codec.language.judge)(codec, seen, &record, &mut |rule, what| {
-                    log.add(rule, || (Some(offset), Some(ordinal), what));
-                });
-                ordinal += 1;
-            }
-            at += text.len() as u64;
-        }
+        let mut first = None;
+        (codec.reading.each)(batch.raw(), &mut |at, record| {
+            let offset = batch.span.offset + (at - *first.get_or_insert(at));
+            (codec.language.judge)(codec, seen, record, &mut |rule, what| {
+                log.add(rule, || (Some(offset), Some(ordinal), what.to_string()));
+            });
+            ordinal += 1;
+        });
     }
 
     fn merge(&mut self, later: LineRules) {
