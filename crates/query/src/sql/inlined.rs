@@ -2,7 +2,8 @@
 //!
 //! The engine plans such a query once more at each of its uses, so that ten names, each of which uses the one before twice, stand
 //! for a thousand queries, and thirty for more than there is time. That is counted here, over the parsed text, before it is
-//! planned. Depth adds up in the same way; [`depth`](super::depth) has what the text itself has of it.
+//! planned. Depth adds up in the same way; [`depth`](super::depth) has what the text itself has of it, and
+//! [`substituted`](super::substituted) counts expressions that stand for columns.
 
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement};
 use datafusion::sql::sqlparser::ast::{
@@ -17,9 +18,10 @@ pub(super) const MAX_REPEATED: u64 = 10_000;
 /// one, so that expressions of all of them add up: 10,000 overflowed the stack, 4000 did not.
 pub(super) const MAX_STEPS: usize = 1000;
 
-/// What a question exceeds, and where: a line and a column.
+/// What a question exceeds, and where: a line and a column, if they are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Excess {
+    Expressions(Option<(u64, u64)>),
     Repeats((u64, u64)),
     Depth((u64, u64)),
 }
