@@ -185,3 +185,44 @@ fn a_window_behind_the_end_of_a_damaged_trace_ends() {
             .code(1);
     }
 }
+
+/// Files of one producer in a folder are one stream; a finding names the file, and the offset in it.
+#[test]
+fn a_finding_in_a_folder_of_streams_names_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = std::fs::read(quipu_testkit::fixtures("stream").join("all-types.quipu")).unwrap();
+    let sync = b"\xF5QPU1\r\n\x1A";
+    let starts: Vec<usize> =
+        (0..bytes.len() - sync.len()).filter(|at| bytes[*at..].starts_with(sync)).collect();
+    let (first, second) = bytes.split_at(starts[2]);
+    let mut second = second.to_vec();
+    // The end of a frame's body.
+    second[starts[3] - starts[2] - 5] ^= 0x55;
+    let files = [("a.quipu", first.to_vec()), ("b.quipu", second)];
+    let trace = folder.path().join("run");
+    std::fs::create_dir(&trace).unwrap();
+    for (name, bytes) in &files {
+        std::fs::write(trace.join(name), bytes).unwrap();
+    }
+    let trace = trace.to_str().unwrap();
+    let mut told = Vec::new();
+    for verb in [&["check", "--json"][..], &["info", "--json"], &["report", "--no-machine", "--json"]] {
+        let run = quipu(verb).arg(trace).assert().code(1);
+        let answer: serde_json::Value = serde_json::from_slice(&run.get_output().stdout).unwrap();
+        let found = answer["findings"].as_array().unwrap();
+        for place in found.iter().map(|finding| &finding["place"]) {
+            let file = place["file"].as_str().unwrap();
+            let (_, bytes) = files.iter().find(|(name, _)| file == format!("{trace}/{name}")).unwrap();
+            assert!(place["offset"].as_u64().unwrap() <= bytes.len() as u64, "{verb:?}: {place}");
+        }
+        let torn = found.iter().find(|finding| finding["rule"] == "stream/torn-frame").unwrap();
+        let stopped = &answer["lost"]["gaps"][0]["stopped"];
+        assert_eq!(stopped["file"], torn["place"]["file"], "{verb:?}: {answer}");
+        told.push((torn["place"].clone(), torn["message"].clone()));
+    }
+    assert!(told.iter().all(|one| *one == told[0]), "{told:?}");
+    assert_eq!(told[0].0["file"], format!("{trace}/b.quipu"));
+    assert_eq!(told[0].0["offset"].as_u64(), Some(0));
+    // The next frame of the same file.
+    assert_eq!(told[0].1, format!("torn frame: resynced at {}", starts[3] - starts[2]));
+}

@@ -401,9 +401,11 @@ impl RowReader {
         Ok(Some(ns))
     }
 
-    /// Returns the findings since the last call.
+    /// Returns the findings since the last call. They name files of a folder.
     pub(crate) fn take_findings(&mut self) -> Vec<Finding> {
-        std::mem::take(&mut self.findings)
+        let mut findings = std::mem::take(&mut self.findings);
+        self.opened.look.name_files(&mut findings);
+        findings
     }
 
     /// Prepares decoded rows for delivery.
@@ -776,7 +778,8 @@ impl Reader for RowReader {
                 break;
             }
         }
-        self.batch.findings.append(&mut self.findings);
+        let mut findings = self.take_findings();
+        self.batch.findings.append(&mut findings);
         Ok(Some(&mut self.batch))
     }
 
