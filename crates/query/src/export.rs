@@ -14,6 +14,7 @@ use quipu_engine::{
     Progress as Reached, RowBatch, RowStream, Selection, find_table, row_names, rows, rows_of_each,
     side_by_side,
 };
+use quipu_expr::Where;
 use quipu_model::damaged::{Intake, Reading, SoFar};
 use quipu_model::fresh::{Folder, Fresh, cannot};
 use quipu_model::options::{Kind, Repeats};
@@ -22,7 +23,8 @@ use quipu_model::transform::{
     Doubtful, Progress, Transform, TransformInfo, TransformJob, Transformed, check_level,
 };
 use quipu_model::{
-    Columns, Error, Finding, OpenOptions, OptionSpec, Place, Predicate, Result, Schema, ShardId, Trace,
+    Columns, Error, Filter, Finding, OpenOptions, OptionSpec, Place, Predicate, Result, Schema, ShardId,
+    Trace,
 };
 use quipu_source::Source;
 use serde_json::{Value, json};
@@ -63,8 +65,21 @@ const INTEROP: OptionSpec = OptionSpec {
     )
 };
 
+/// Which rows of a table.
+const WHERE: OptionSpec = OptionSpec {
+    value: "EXPR",
+    group: "Parquet and Arrow",
+    ..OptionSpec::new(
+        "where",
+        Kind::Text,
+        "",
+        "only rows for which this SQL expression is true, over the columns of the one table or lens that is written, which \
+         `docs/tables.md` lists",
+    )
+};
+
 /// The options of [`Export`].
-pub static OPTIONS: [OptionSpec; 2] = [TABLE, INTEROP];
+pub static OPTIONS: [OptionSpec; 3] = [TABLE, INTEROP, WHERE];
 
 static INFO: TransformInfo = TransformInfo {
     name: "convert",
@@ -198,6 +213,8 @@ struct Writing<'a> {
     trace: Arc<dyn Trace>,
     packing: Packing,
     interop: Interop,
+    /// Selects rows of the one table.
+    filter: Option<Filter>,
     progress: &'a dyn Progress,
 }
 
@@ -237,7 +254,13 @@ impl<'a> Writing<'a> {
         };
         let named: Vec<&str> = job.options.texts(&TABLE).collect();
         let names = names_of(&*trace, &named, form)?;
-        Ok((Writing { job, trace, packing, interop, progress }, names))
+        let filter = job.options.text(&WHERE).map(Where::new).transpose()?.map(Where::filter);
+        if filter.is_some() && names.len() > 1 {
+            let what = "`--where` is about the columns of one table, and several are to be written";
+            return Err(Error::usage(what).hint(format!("name one with --table: {}", names.join(", "))));
+        }
+        let writing = Writing { job, trace, packing, interop, filter, progress };
+        Ok((writing, names))
     }
 }
 
@@ -265,7 +288,11 @@ impl Writing<'_> {
 
     fn selection(&self, name: &str, shard: Option<ShardId>) -> Selection {
         Selection {
-            predicate: Predicate { threads: self.threads(), ..Predicate::default() },
+            predicate: Predicate {
+                threads: self.threads(),
+                filter: self.filter.clone(),
+                ..Predicate::default()
+            },
             shards: shard.into_iter().collect(),
             threads: self.job.threads,
             strict: self.job.strict,
