@@ -3,7 +3,7 @@
 # long recordings. `./dev soak` calls this.
 #
 # What was done stands in target/soak, a line for each run, so that `--resume` goes on with what still lacks time. The last lines are a
-# table of all targets, as docs/fuzzing.md shows it.
+# table of all targets, as docs/fuzzing.md shows it, and the names of what failed. A step that fails keeps no other from running.
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -13,9 +13,10 @@ usage() {
 usage: ./dev soak [SECONDS] [--resume] [--only STEP]… [TARGET…]
 
   SECONDS    how long each fuzz target runs, 600 if not said
-  --resume   keep what earlier runs did, and do what is missing
+  --resume   keep what earlier runs of these steps did, and do what is missing
   --only     fuzz, damage, runtime or recording; all of them if not said
   TARGET     fuzz these targets only
+exit codes: 0 if all passed; 1 if a step failed, after all others ran; 2 for arguments that make no sense
 environment: SOAK_LANES, how many targets run side by side (2)
              SOAK_SANITIZER, what the fuzz programs are built with: address, or none (about twice as fast)
              SOAK_PROGRAMS, a folder of fuzz programs that were built before
@@ -24,6 +25,15 @@ TEXT
 
 say() { printf '%s\n' "$*" >&2; }
 
+# wrong WORDS…: ends because of arguments.
+wrong() {
+    say "$@"
+    usage >&2
+    exit 2
+}
+
+STEPS=(damage recording runtime fuzz)
+
 seconds=600
 resume=
 only=()
@@ -31,22 +41,48 @@ targets=()
 while [ $# -gt 0 ]; do
     case $1 in
         --resume) resume=yes ;;
-        --only) only+=("${2:?--only wants a step}"); shift ;;
+        --only)
+            [ $# -gt 1 ] || wrong "--only wants a step"
+            [[ " ${STEPS[*]} " = *" $2 "* ]] || wrong "there is no step $2"
+            only+=("$2")
+            shift
+            ;;
         -h | --help) usage; exit 0 ;;
-        [0-9]*) seconds=$1 ;;
-        -*) usage >&2; exit 2 ;;
+        -*) wrong "there is no option $1" ;;
+        # Names of targets begin with letters.
+        [0-9]*) [[ $1 =~ ^[0-9]+$ ]] || wrong "$1 is no number of seconds"; seconds=$1 ;;
         *) targets+=("$1") ;;
     esac
     shift
 done
 
+wanted() { [ "${#only[@]}" = 0 ] || [[ " ${only[*]} " = *" $1 "* ]]; }
+
 state=${CARGO_TARGET_DIR:-target}/soak
-[ -n "$resume" ] || rm -rf "$state"
 mkdir -p "$state"
-[ "${#targets[@]}" -gt 0 ] || mapfile -t targets < <(cargo run --quiet -p xtask -- seeds --targets)
 failed=()
 
-wanted() { [ "${#only[@]}" = 0 ] || printf '%s\n' "${only[@]}" | grep -qx "$1"; }
+# know_targets: all of them, unless some were named, which have to exist.
+know_targets() {
+    local all target
+    all=$(cargo run --quiet -p xtask -- seeds --targets) || { failed+=("fuzz (the list of targets)"); return 1; }
+    for target in "${targets[@]}"; do
+        grep -qxF -e "$target" <<<"$all" || wrong "there is no target $target"
+    done
+    [ "${#targets[@]}" -gt 0 ] || mapfile -t targets <<<"$all"
+}
+
+can_fuzz=
+if wanted fuzz && know_targets; then can_fuzz=yes; fi
+[ "${#targets[@]}" = 0 ] || wanted fuzz || wrong "targets are for the step fuzz"
+
+# What is asked for begins anew; the rest stays.
+if [ -z "$resume" ]; then
+    for name in "${STEPS[@]}"; do
+        if wanted "$name"; then rm -f "$state/$name".*; fi
+    done
+    for name in "${targets[@]}"; do rm -f "$state/fuzz-$name".*; done
+fi
 
 # step NAME COMMAND…: runs a step unless it was done before; its output is kept.
 step() {
@@ -106,22 +142,23 @@ fuzz() {
     done
 }
 
+# False if nothing can be fuzzed.
 fuzz_all() {
     local lanes=${SOAK_LANES:-2} target
     if ! cargo +nightly fuzz --version >/dev/null 2>&1; then
         say "fuzzing needs a nightly toolchain and cargo-fuzz:"
         say "    rustup toolchain install nightly && cargo install cargo-fuzz"
-        exit 2
+        return 1
     fi
     # libdeflate compiles one table several times under one name, which is harmless and not what is looked for here.
     export ASAN_OPTIONS="detect_odr_violation=0:detect_leaks=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
     programs=${SOAK_PROGRAMS:-}
     if [ -z "$programs" ]; then
         say "==> building the fuzz targets"
-        cargo +nightly fuzz build -s "${SOAK_SANITIZER:-address}" >&2
+        cargo +nightly fuzz build -s "${SOAK_SANITIZER:-address}" >&2 || return 1
         programs=${CARGO_TARGET_DIR:-fuzz/target}/$(rustc -vV | sed -n 's/^host: //p')/release
     fi
-    [ -d fuzz/corpus ] || cargo run --quiet -p xtask -- seeds
+    [ -d fuzz/corpus ] || cargo run --quiet -p xtask -- seeds || return 1
     say "==> fuzzing, $seconds s each, $lanes side by side"
     for target in "${targets[@]}"; do
         while [ "$(jobs -rp | wc -l)" -ge "$lanes" ]; do wait -n || true; done
@@ -144,11 +181,11 @@ table() {
 }
 
 # The profile of the tests has overflow checks and debug assertions; the large form of the suite runs in it.
-step damage env QUIPU_DAMAGE=full cargo test --workspace damage
-step recording env QUIPU_RECORD=full cargo test -p quipu-capture -p quipu-cli record
-[ ! -e crates/runtime/soak.sh ] || step runtime crates/runtime/soak.sh "$seconds"
-if wanted fuzz; then
-    fuzz_all
+step damage env QUIPU_DAMAGE=full cargo test --workspace --no-fail-fast damage
+step recording env QUIPU_RECORD=full cargo test -p quipu-capture -p quipu-cli --no-fail-fast record
+step runtime crates/runtime/soak.sh "$seconds"
+if [ -n "$can_fuzz" ]; then
+    fuzz_all || failed+=("fuzz")
     for target in "${targets[@]}"; do
         [ "$(sum "$state/fuzz-$target.runs" 6)" = 0 ] || failed+=("fuzz $target")
     done

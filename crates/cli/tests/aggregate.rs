@@ -174,3 +174,60 @@ fn recipes_of_the_page_give_answers() {
     }
     assert!(n_recipes >= 9, "{n_recipes}");
 }
+
+/// Accesses that a condition leaves out count in no analysis of accesses.
+#[test]
+fn a_condition_chooses_the_accesses_of_other_analyses() {
+    // Each touches one line.
+    let condition = "kind = 'write' AND line(addr) = line(addr + size - 1)";
+    for trace in [
+        "drmemtrace/tiny.gz",
+        "drmemtrace/threadsig.x64",
+        "cacheray/structs.trace",
+        "lackey/nodes.lackey.gz",
+        "din/labels.din",
+        "prism/prodcons.prism",
+    ] {
+        let args = ["--of", "lens.accesses", "--by", "kind", "--agg", "count()", "--where", condition];
+        let counted = digits(&aggregate(&args, trace));
+        let expected: u64 = counted["write"][0].parse().unwrap();
+        let words = ["analyze", "histogram,working-set", "--json", "--where", condition, trace];
+        let answer: Value = serde_json::from_str(&quipu(&words)).unwrap();
+        let histogram = &answer["results"]["histogram"];
+        let touches = |cache: &str| histogram[cache]["touches"].as_u64();
+        assert_eq!((touches("dcache"), touches("icache")), (Some(expected), Some(0)), "{trace}");
+        assert_eq!(answer["where"], condition, "{trace}");
+        let none = ["analyze", "histogram", "--json", "--where", "size > 70000", trace];
+        let answer: Value = serde_json::from_str(&quipu(&none)).unwrap();
+        assert_eq!(answer["results"]["histogram"]["dcache"]["touches"], 0, "{trace}");
+    }
+    // Positions count in each file, whatever the number of threads.
+    let trace = "lackey/nodes.lackey.gz";
+    let first = |more: &[&str]| {
+        let words = ["analyze", "histogram", "--json", trace];
+        let answer: Value = serde_json::from_str(&quipu(&[&words[..], more].concat())).unwrap();
+        answer["results"].clone()
+    };
+    assert_eq!(first(&["--where", "record <= 1000"]), first(&["--take", "1000"]));
+}
+
+#[test]
+fn a_condition_that_an_analysis_cannot_use_is_refused() {
+    let trace = "drmemtrace/tiny.gz";
+    for (tools, condition, words) in [
+        ("schedule", "size > 4", "analysis `schedule` reads no accesses"),
+        ("histogram,schedule", "size > 4", "analysis `schedule` reads no accesses"),
+        ("histogram,aggregate", "size > 4", "rows of `aggregate` and accesses of other analyses"),
+        ("histogram", "sise > 4", "did you mean `size`?"),
+        ("histogram", "size +", "size +"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_quipu"))
+            .current_dir(fixtures(""))
+            .args(["analyze", tools, "--where", condition, trace])
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{tools} {condition}: {text}");
+        assert!(text.contains(words), "{tools} {condition}: {text}");
+    }
+}

@@ -84,6 +84,44 @@ fn names_that_there_are_not_are_refused_with_those_that_there_are() {
 }
 
 #[test]
+fn a_condition_selects_the_rows_that_are_written() {
+    let place = tempfile::tempdir().unwrap();
+    for (name, table, condition) in [
+        ("drmemtrace/threadsig.x64", "lens.accesses", "kind = 'write' AND size = 8"),
+        ("cacheray/structs.trace", "records", "type = 'write' OR size > 4"),
+        ("apitrace/tri.trace", "calls", "function LIKE 'gl%'"),
+        ("din/labels.din", "lens.accesses", "addr >= 4096"),
+    ] {
+        let trace = trace(name);
+        let counting = ["analyze", "aggregate", "--json", "--agg", "count()", "--of", table];
+        let counted = quipu(&[&counting[..], &["--where", condition, &trace]].concat());
+        let counted: Value = serde_json::from_slice(&counted.stdout).unwrap();
+        let n_rows = counted["results"]["aggregate"]["rows"].as_u64().unwrap();
+        assert!(n_rows > 0, "{name}");
+        for file in ["out.parquet", "out.arrow"] {
+            let out = place.path().join(file);
+            let call = ["convert", "--json", "--force", "--table", table, "--where", condition, &trace, "-o"];
+            let done = quipu(&[&call[..], &[out.to_str().unwrap()]].concat());
+            assert_eq!(done.status.code(), Some(0), "{name}: {done:?}");
+            let answer: Value = serde_json::from_slice(&done.stdout).unwrap();
+            let key = if file == "out.arrow" { "rows" } else { table };
+            assert_eq!(answer[key].as_u64(), Some(n_rows), "{name}: {answer}");
+        }
+    }
+    let out = place.path().join("refused.parquet");
+    let trace = trace("cacheray/structs.trace");
+    for (more, words) in [
+        (&["--where", "size > 4"][..], "name one with --table"),
+        (&["--table", "records", "--where", "sise > 4"], "did you mean `size`?"),
+    ] {
+        let done = quipu(&[&["convert", &trace, "-o", out.to_str().unwrap()], more].concat());
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.code() == Some(2) && said.contains(words), "{more:?}: {said}");
+        assert!(!out.exists());
+    }
+}
+
+#[test]
 fn of_a_damaged_trace_nothing_is_written_unless_it_is_to_be_kept() {
     let place = tempfile::tempdir().unwrap();
     let (cut, out) = (place.path().join("cut.trace"), place.path().join("t.parquet"));

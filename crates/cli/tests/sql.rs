@@ -313,6 +313,12 @@ mod with_engine {
             (with(100, &deep), "nest more than 1000 times"),
             // Projections of each other become one.
             (with(100, &sums), "nest more than 1000 times"),
+            // Expressions that double, with one table.
+            (with(30, "SELECT x + x AS x FROM {}"), "repeat more than 10000 expressions"),
+            (
+                format!("{} WHERE x > 0", with(30, "SELECT x * 2 + x AS x FROM {}")),
+                "repeat more than 10000 expressions",
+            ),
         ] {
             let begun = std::time::Instant::now();
             let done = asked(&question);

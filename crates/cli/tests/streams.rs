@@ -185,3 +185,101 @@ fn a_window_behind_the_end_of_a_damaged_trace_ends() {
             .code(1);
     }
 }
+
+/// Files of one producer in a folder are one stream; a finding names the file, and the offset in it.
+#[test]
+fn a_finding_in_a_folder_of_streams_names_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = std::fs::read(quipu_testkit::fixtures("stream").join("all-types.quipu")).unwrap();
+    let sync = b"\xF5QPU1\r\n\x1A";
+    let starts: Vec<usize> =
+        (0..bytes.len() - sync.len()).filter(|at| bytes[*at..].starts_with(sync)).collect();
+    let (first, second) = bytes.split_at(starts[2]);
+    let mut second = second.to_vec();
+    // The end of a frame's body.
+    second[starts[3] - starts[2] - 5] ^= 0x55;
+    let files = [("a.quipu", first.to_vec()), ("b.quipu", second)];
+    let trace = folder.path().join("run");
+    std::fs::create_dir(&trace).unwrap();
+    for (name, bytes) in &files {
+        std::fs::write(trace.join(name), bytes).unwrap();
+    }
+    let trace = trace.to_str().unwrap();
+    let mut told = Vec::new();
+    for verb in [&["check", "--json"][..], &["info", "--json"], &["report", "--no-machine", "--json"]] {
+        let run = quipu(verb).arg(trace).assert().code(1);
+        let answer: serde_json::Value = serde_json::from_slice(&run.get_output().stdout).unwrap();
+        let found = answer["findings"].as_array().unwrap();
+        for place in found.iter().map(|finding| &finding["place"]) {
+            let file = place["file"].as_str().unwrap();
+            let (_, bytes) = files.iter().find(|(name, _)| file == format!("{trace}/{name}")).unwrap();
+            assert!(place["offset"].as_u64().unwrap() <= bytes.len() as u64, "{verb:?}: {place}");
+        }
+        let torn = found.iter().find(|finding| finding["rule"] == "stream/torn-frame").unwrap();
+        let stopped = &answer["lost"]["gaps"][0]["stopped"];
+        assert_eq!(stopped["file"], torn["place"]["file"], "{verb:?}: {answer}");
+        told.push((torn["place"].clone(), torn["message"].clone()));
+    }
+    assert!(told.iter().all(|one| *one == told[0]), "{told:?}");
+    assert_eq!(told[0].0["file"], format!("{trace}/b.quipu"));
+    assert_eq!(told[0].0["offset"].as_u64(), Some(0));
+    // The next frame of the same file.
+    assert_eq!(told[0].1, format!("torn frame: resynced at {}", starts[3] - starts[2]));
+}
+
+/// The records that `view` prints, by their numbers, and what it says on standard error.
+fn numbered(path: &std::path::Path) -> (std::collections::BTreeMap<u64, String>, String) {
+    let run = quipu(&["view"]).arg(path).assert();
+    let output = run.get_output();
+    let printed = text(&output.stdout);
+    let numbered = printed.lines().filter_map(|line| {
+        let number = line.split_whitespace().next()?.parse().ok()?;
+        Some((number, line.to_owned()))
+    });
+    (numbered.collect(), text(&output.stderr))
+}
+
+/// A change to the bytes of a trace.
+type Harm = fn(&mut Vec<u8>);
+
+/// A place counts the records before it, whatever the family: `view` prints as many that are good.
+#[test]
+fn a_place_of_damage_is_the_number_of_good_records_in_every_family() {
+    let sample = |name: &str| std::fs::read(quipu_testkit::fixtures(name)).unwrap();
+    let din: Vec<u8> =
+        (0..60).flat_map(|nth| format!("r {:x} 4\n", 0x1000 + 16 * nth).into_bytes()).collect();
+    let tiny = "drmemtrace/tiny.plain/drmemtrace.tiny.05701.3845.trace";
+    let cases: [(&str, Vec<u8>, Harm, u64); 5] = [
+        ("a.din", din, |bytes| bytes[32 * 9] = b'x', 32),
+        ("a.lackey", sample("lackey/mixed.lackey"), |bytes| bytes[0x442..0x452].fill(0), 60),
+        ("cacheray.trace", sample("cacheray/structs.trace"), |bytes| bytes.truncate(0x70), 2),
+        ("drmemtrace.trace", sample(tiny), |bytes| bytes[12 * 1000] = 200, 892),
+        ("a.quipu", sample("stream/all-types.quipu"), |bytes| bytes[0x739] ^= 0x80, 2),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    for (name, mut bytes, harm, n_good) in cases {
+        let path = folder.path().join(name);
+        std::fs::write(&path, &bytes).unwrap();
+        let (whole, said) = numbered(&path);
+        assert!(!said.contains("doubtful"), "{name}: {said}");
+        harm(&mut bytes);
+        std::fs::write(&path, &bytes).unwrap();
+        let (left, said) = numbered(&path);
+        let is_same = |number: &u64| whole.get(number) == left.get(number);
+        assert!((1..=n_good).all(|number| is_same(&number)), "{name}");
+        assert!(!is_same(&(n_good + 1)), "{name}");
+        assert!(
+            said.contains(&format!("after record {n_good}, what was printed is doubtful")),
+            "{name}: {said}"
+        );
+        let is_place =
+            |line: &str| line.contains(&format!(", record {n_good}")) && line.contains(": offset 0x");
+        assert!(said.lines().any(is_place), "{name}: {said}");
+        let check = quipu(&["check", "--json"]).arg(&path).assert().code(1);
+        let answer: serde_json::Value = serde_json::from_slice(&check.get_output().stdout).unwrap();
+        let records = answer["findings"].as_array().unwrap().iter();
+        let errors = records.filter(|finding| finding["severity"] == "error");
+        let first = errors.filter_map(|finding| finding["place"]["record"].as_u64()).min();
+        assert_eq!(first, Some(n_good), "{name}: {answer}");
+    }
+}

@@ -265,7 +265,7 @@ impl Cursor {
         let end = about.first_row.saturating_add(about.n_rows);
         let n_rows = (self.numbering == Numbering::Rows).then(|| end.saturating_sub(self.n_before));
         let record = match self.numbering {
-            Numbering::Rows => Some(self.n_before + 1),
+            Numbering::Rows => Some(self.n_before),
             Numbering::Column(_) if self.last > 0 => Some(self.last + 1),
             _ => None,
         };
@@ -295,11 +295,8 @@ impl Cursor {
             if *record < last || *record >= MAX_RECORDS {
                 if !self.has_told_order {
                     self.has_told_order = true;
-                    let place = Place {
-                        file: Some(self.name.clone()),
-                        record: Some(record.saturating_add(1)),
-                        ..Place::default()
-                    };
+                    let place =
+                        Place { file: Some(self.name.clone()), record: Some(*record), ..Place::default() };
                     let number = record.saturating_add(1);
                     let what = match *record < last {
                         true => format!("record `{number}` stands after record `{}`", last + 1),

@@ -14,7 +14,7 @@ use quipu::model::trace::Fact;
 use quipu::model::transform::{Doubtful, Progress, TransformJob, Transformed};
 use quipu::model::{Damaged, Error, ErrorKind, Format, Given, OptionSpec, Options, Transform, result};
 use quipu::source::Source;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -285,9 +285,9 @@ pub fn tell(transformed: Transformed, path: &Path, is_json: bool, screen: &Scree
     let verdict = Verdict::from(reading);
     verdict.say_lost(screen);
     say_doubtful(path, doubtful_from, screen);
-    for Doubtful { file, from } in doubtful {
-        let path = file.map_or_else(|| path.to_owned(), |file| path.join(file));
-        say_doubtful(&path, Some(from), screen);
+    for Doubtful { file, from } in &doubtful {
+        let path = file.as_ref().map_or_else(|| path.to_owned(), |file| path.join(file));
+        say_doubtful(&path, Some(*from), screen);
     }
     if is_json {
         let mut answer = Map::new();
@@ -295,8 +295,12 @@ pub fn tell(transformed: Transformed, path: &Path, is_json: bool, screen: &Scree
         answer.extend(facts.iter().map(|fact| (fact.key.clone().into_owned(), fact.json())));
         answer.insert("notes".into(), result::json(&notes));
         // With several files, each has its own.
-        if !answer.contains_key("files") {
+        if !answer.get("files").is_some_and(Value::is_array) {
             answer.insert("doubtful_from".into(), doubtful_from.into());
+            let told = |Doubtful { file, from }: &Doubtful| json!({ "file": file, "doubtful_from": from });
+            if !doubtful.is_empty() {
+                answer.insert("doubtful".into(), doubtful.iter().map(told).collect());
+            }
         }
         verdict.add_to(&mut answer);
         screen.json(&answer.into())?;

@@ -2,7 +2,7 @@
 
 use crate::screen::{Outcome, Result, Screen, Stop};
 use crate::{Common, input};
-use quipu::engine::{self, Division, Planned, RunOptions, Watch, WindowOf};
+use quipu::engine::{self, Division, KeptAccesses, Planned, RunOptions, Watch, WindowOf};
 use quipu::model::damaged::Reading;
 use quipu::model::result;
 use quipu::model::{Error, ErrorKind, Finding, Found, Lost, Scan, Severity, ThreadId, Trace, Window};
@@ -95,6 +95,8 @@ pub struct Extent {
     pub strict: bool,
     /// The threads to select if shards mix threads; all if empty.
     pub threads: Vec<ThreadId>,
+    /// The accesses to analyse; all if `None`.
+    pub accesses_kept: Option<Arc<KeptAccesses>>,
     /// The parts with results of their own.
     pub division: Division,
 }
@@ -108,6 +110,7 @@ impl Default for Extent {
             most_records_of: WindowOf::EachShard,
             strict: false,
             threads: Vec::new(),
+            accesses_kept: None,
             division: Division::default(),
         }
     }
@@ -135,6 +138,7 @@ pub fn analyse(
                 most_records: extent.most_records,
                 most_records_of: extent.most_records_of,
                 threads_wanted: extent.threads.clone(),
+                accesses_kept: extent.accesses_kept.as_deref(),
                 division: extent.division,
                 watch,
             },

@@ -138,7 +138,7 @@ pub fn read(file: &str, text: &[u8]) -> Result<Capture> {
             let place = Place {
                 file: Some(file.to_owned()),
                 offset: Some(offset),
-                record: Some(number),
+                record: Some(n_events as u64), // Widening.
                 ..Place::default()
             };
             let parsed = serde_json::from_slice(content)

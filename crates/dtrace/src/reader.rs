@@ -246,7 +246,7 @@ impl RecordReader {
         Place {
             file: Some(buffer.map_or_else(|| self.capture.name.clone(), |buffer| buffer.file.clone())),
             offset: buffer.map(|_| firing.record.offset as u64),
-            record: Some(ordinal + 1),
+            record: Some(ordinal),
             ..Place::default()
         }
     }

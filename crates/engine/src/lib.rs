@@ -49,6 +49,7 @@
 mod convert;
 mod dispatch;
 mod feed;
+mod kept;
 mod merge;
 mod parts;
 mod plan;
@@ -67,6 +68,7 @@ mod work;
 
 pub use convert::{ConversionPlan, Converted, convert, plan_conversion};
 pub use dispatch::{CoreTime, DispatchOptions, MAX_DISPATCH_CORES, Quantum, dispatch, dispatch_in_sequence};
+pub use kept::KeptAccesses;
 pub use merge::{Merge, Merged};
 pub use parts::{Division, Interval, Intervals, Part};
 pub use plan::{Planned, plan};

@@ -1,6 +1,7 @@
 //! Running passes over a trace: chooses how to read, feeds the passes, merges their results.
 
 use crate::feed::{Harvest, Losses, Seeds, refuse_oversized};
+use crate::kept::KeptAccesses;
 use crate::merge::Merge;
 use crate::parts::{Division, Part, Parts};
 use crate::plan::Planned;
@@ -35,6 +36,8 @@ pub struct RunOptions<'a> {
     /// The threads to analyse; all if empty. Records of other threads are left out of shards that mix threads, but the window
     /// still counts them.
     pub threads_wanted: Vec<ThreadId>,
+    /// The accesses to analyse; all if `None`.
+    pub accesses_kept: Option<&'a KeptAccesses>,
     /// The parts of the trace that get results of their own.
     pub division: Division,
     /// Receives progress and carries the cancel flag.
@@ -52,6 +55,7 @@ impl<'a> RunOptions<'a> {
             most_records: u64::MAX,
             most_records_of: WindowOf::EachShard,
             threads_wanted: Vec::new(),
+            accesses_kept: None,
             division: Division::default(),
             watch,
         }
@@ -112,9 +116,11 @@ fn run_here(trace: &dyn Trace, planned: Vec<Planned>, options: &RunOptions<'_>) 
     {
         return Err(finding.to_error());
     }
+    let kept = options.accesses_kept;
+    let of_condition = kept.map_or(Columns::NONE, KeptAccesses::columns);
     let run = Run {
         trace,
-        columns: planned.iter().fold(Columns::NONE, |all, planned| all | planned.reads.columns),
+        columns: planned.iter().fold(of_condition, |all, planned| all | planned.reads.columns),
         tables: tables(&planned),
         threads: n_threads(options.threads),
         met: options.threads_wanted.iter().map(|_| AtomicBool::new(false)).collect(),
@@ -140,8 +146,10 @@ fn run_here(trace: &dyn Trace, planned: Vec<Planned>, options: &RunOptions<'_>) 
     let harvest = match order {
         _ if part.cancelled => Seeds::new(planned).into_harvest(),
         Order::Time => run.stream(planned, part)?,
-        // A piece does not know where in an interval it begins.
-        Order::Pieces if whole && options.division.is_none() => {
+        // A piece does not know where in an interval it begins, or how many records come before it.
+        Order::Pieces
+            if whole && options.division.is_none() && !kept.is_some_and(KeptAccesses::has_positions) =>
+        {
             run.units(planned, &pieces(trace.shards()))?
         }
         Order::Pieces | Order::Shards => run.units(planned, &whole_shards(trace.shards(), &part))?,
@@ -200,20 +208,26 @@ impl Run<'_> {
     }
 
     /// Prepares a batch for passes. True if its records are wanted; otherwise only its region changes and findings remain.
-    fn wants(&self, batch: &mut Batch) -> bool {
-        refuse_oversized(batch, self.trace.shards());
+    fn wants(&self, batch: &mut Batch) -> Result<bool> {
         let wanted = &self.options.threads_wanted;
-        if wanted.is_empty() {
-            return true;
+        if !wanted.is_empty() {
+            let Some(at) = wanted.iter().position(|thread| *thread == batch.span.thread) else {
+                refuse_oversized(batch, self.trace.shards());
+                batch.leave_regions();
+                return Ok(!batch.regions.is_empty());
+            };
+            if batch.span.records > 0 {
+                self.met[at].store(true, Ordering::Relaxed);
+            }
         }
-        let Some(at) = wanted.iter().position(|thread| *thread == batch.span.thread) else {
-            batch.leave_regions();
-            return !batch.regions.is_empty();
-        };
-        if batch.span.records > 0 {
-            self.met[at].store(true, Ordering::Relaxed);
-        }
-        true
+        self.leave_wanted(batch)?;
+        Ok(true)
+    }
+
+    /// Removes accesses that are not to be analysed.
+    fn leave_wanted(&self, batch: &mut Batch) -> Result<()> {
+        refuse_oversized(batch, self.trace.shards());
+        self.options.accesses_kept.map_or(Ok(()), |kept| kept.leave(batch))
     }
 
     /// Reading has stopped before the end: threads that were missing may have come later.
@@ -277,7 +291,7 @@ impl Run<'_> {
                     break;
                 }
             };
-            if self.wants(batch) {
+            if self.wants(batch)? {
                 harvest.feed(batch)?;
                 if let Some(parts) = &mut harvest.parts {
                     parts.feed(batch, shard, || seeds.fork(shard).passes)?;
@@ -337,7 +351,7 @@ impl Run<'_> {
                     continue;
                 }
             };
-            if self.wants(batch) {
+            if self.wants(batch)? {
                 records += u64::from(batch.span.records);
                 instrs += u64::from(batch.span.instrs);
                 sinks.feed(shards, batch)?;
@@ -394,7 +408,7 @@ impl Run<'_> {
                     continue;
                 }
             };
-            batches.iter_mut().for_each(|batch| refuse_oversized(batch, shards));
+            batches.iter_mut().try_for_each(|batch| self.leave_wanted(batch))?;
             sinks.feed_in_step(shards, batches)?;
             let mut is_due = false;
             for batch in batches {

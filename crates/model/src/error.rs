@@ -59,14 +59,14 @@ result! {
     /// A place in a trace, as exactly as it is known.
     ///
     /// Offsets count bytes of the *inflated* stream of the member (or of the file if it has no members). Ordinals
-    /// count from the start of the shard: `record` is the number of records that tools see before and including the
-    /// place, `instr` the number of instructions.
+    /// count from the start of the shard, from 0: `record` is the number of records that tools see before the place, so
+    /// that `view` prints the record there with a number that is larger by 1; `instr` is the number of instructions.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Place {
         pub file: Option<String> => "The file.";
         pub member: Option<String> => "The archive member inside the file.";
         pub offset: Option<u64> => "Byte offset in the inflated stream of the member.";
-        pub record: Option<u64> => "Record ordinal.";
+        pub record: Option<u64> => "Number of records before the place.";
         pub instr: Option<u64> => "Instruction ordinal.";
     }
 }

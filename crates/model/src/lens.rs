@@ -191,6 +191,15 @@ impl Accesses {
             && !self.kind.get(row).is_some_and(|kind| kind.is_flush())
     }
 
+    /// Keeps these rows only, which ascend.
+    pub fn keep_rows(&mut self, rows: &[u32]) {
+        let all = std::mem::take(self);
+        for run in rows.chunk_by(|row, next| *next == row + 1) {
+            let start = run.first().map_or(0, |row| *row as usize); // Widening.
+            self.append(&all, start..start + run.len(), |code| code);
+        }
+    }
+
     /// Removes accesses, other than flushes, of more than [`MAX_ACCESS_BYTES`]. Calls `removed` with the record index inside
     /// the batch and the size of each.
     #[cold]

@@ -14,13 +14,17 @@ use quipu_engine::{
     Progress as Reached, RowBatch, RowStream, Selection, find_table, row_names, rows, rows_of_each,
     side_by_side,
 };
-use quipu_model::damaged::{Intake, SoFar};
+use quipu_expr::Where;
+use quipu_model::damaged::{Intake, Reading, SoFar};
 use quipu_model::fresh::{Folder, Fresh, cannot};
 use quipu_model::options::{Kind, Repeats};
 use quipu_model::trace::{Fact, settled};
-use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed, check_level};
+use quipu_model::transform::{
+    Doubtful, Progress, Transform, TransformInfo, TransformJob, Transformed, check_level,
+};
 use quipu_model::{
-    Columns, Error, Finding, OpenOptions, OptionSpec, Predicate, Result, Schema, ShardId, Trace,
+    Columns, Error, Filter, Finding, OpenOptions, OptionSpec, Place, Predicate, Result, Schema, ShardId,
+    Trace,
 };
 use quipu_source::Source;
 use serde_json::{Value, json};
@@ -61,8 +65,21 @@ const INTEROP: OptionSpec = OptionSpec {
     )
 };
 
+/// Which rows of a table.
+const WHERE: OptionSpec = OptionSpec {
+    value: "EXPR",
+    group: "Parquet and Arrow",
+    ..OptionSpec::new(
+        "where",
+        Kind::Text,
+        "",
+        "only rows for which this SQL expression is true, over the columns of the one table or lens that is written, which \
+         `docs/tables.md` lists",
+    )
+};
+
 /// The options of [`Export`].
-pub static OPTIONS: [OptionSpec; 2] = [TABLE, INTEROP];
+pub static OPTIONS: [OptionSpec; 3] = [TABLE, INTEROP, WHERE];
 
 static INFO: TransformInfo = TransformInfo {
     name: "convert",
@@ -196,24 +213,23 @@ struct Writing<'a> {
     trace: Arc<dyn Trace>,
     packing: Packing,
     interop: Interop,
+    /// Selects rows of the one table.
+    filter: Option<Filter>,
     progress: &'a dyn Progress,
 }
 
 /// Progress of an export and its findings.
 struct State {
     intake: Intake,
-    n_rows: u64,
+    /// The shard whose rows are written; `None` if the rows of all shards go into one file.
+    shard: Option<ShardId>,
+    /// Files of shards with damage.
+    doubtful: Vec<Doubtful>,
     /// Number of records that the last read visited.
     n_records: u64,
     told: Vec<Finding>,
     /// Findings from opening the trace, reported together with those of the first read.
     at_opening: Vec<Finding>,
-}
-
-impl State {
-    fn so_far(&self) -> SoFar {
-        SoFar::unvouched(self.n_rows)
-    }
 }
 
 impl<'a> Writing<'a> {
@@ -238,7 +254,13 @@ impl<'a> Writing<'a> {
         };
         let named: Vec<&str> = job.options.texts(&TABLE).collect();
         let names = names_of(&*trace, &named, form)?;
-        Ok((Writing { job, trace, packing, interop, progress }, names))
+        let filter = job.options.text(&WHERE).map(Where::new).transpose()?.map(Where::filter);
+        if filter.is_some() && names.len() > 1 {
+            let what = "`--where` is about the columns of one table, and several are to be written";
+            return Err(Error::usage(what).hint(format!("name one with --table: {}", names.join(", "))));
+        }
+        let writing = Writing { job, trace, packing, interop, filter, progress };
+        Ok((writing, names))
     }
 }
 
@@ -247,7 +269,8 @@ impl Writing<'_> {
         let intake = Intake::new(self.job.damaged).strict(self.job.strict);
         State {
             intake,
-            n_rows: 0,
+            shard: None,
+            doubtful: Vec::new(),
             n_records: 0,
             told: Vec::new(),
             at_opening: self.trace.meta().findings.clone(),
@@ -265,7 +288,11 @@ impl Writing<'_> {
 
     fn selection(&self, name: &str, shard: Option<ShardId>) -> Selection {
         Selection {
-            predicate: Predicate { threads: self.threads(), ..Predicate::default() },
+            predicate: Predicate {
+                threads: self.threads(),
+                filter: self.filter.clone(),
+                ..Predicate::default()
+            },
             shards: shard.into_iter().collect(),
             threads: self.job.threads,
             strict: self.job.strict,
@@ -366,7 +393,13 @@ impl Writing<'_> {
         drop(file);
         let n_files: usize = tables.iter().filter_map(|table| table["files"].as_array()).map(Vec::len).sum();
         facts.push(Fact::new("files", "files", n_files));
-        Ok((Transformed { facts, reading: state.intake.finish(), ..Transformed::default() }, fresh))
+        let (mut reading, mut doubtful) = (state.intake.finish(), state.doubtful);
+        match self.trace.shards().len() {
+            // Each file is said by itself, with its own records.
+            2.. if !doubtful.is_empty() => reading = Reading { doubtful_from: None, ..reading },
+            _ => doubtful.clear(),
+        }
+        Ok((Transformed { facts, doubtful, reading, ..Transformed::default() }, fresh))
     }
 
     /// Writes the rows of a shard, with a file for each table that has some.
@@ -380,7 +413,8 @@ impl Writing<'_> {
         let selections: Vec<Selection> =
             all.iter().map(|written| self.selection(written.name, Some(shard))).collect();
         let stream = rows_of_each(self.trace.clone(), &selections)?;
-        let file_name = format!("shard-{:05}.parquet", shard.0);
+        state.shard = Some(shard);
+        let file_name = shard_file(shard);
         let places: Vec<_> = all
             .iter()
             .map(|written| {
@@ -452,6 +486,7 @@ impl Writing<'_> {
         let all = side_by_side(self.job.threads, all, WAITING_BATCHES, Sinking::take, read)?;
         self.progress.go_on()?;
         state.n_records = watch.progress().records;
+        let has_written_damaged = stream.has_delivered_damaged();
         // The same damage appears in each read, and also when the trace is opened.
         let (found, error) = stream.into_losses();
         let found = found.into_vec();
@@ -465,10 +500,16 @@ impl Writing<'_> {
         };
         new.extend(found.into_iter().filter(is_new));
         state.told.extend(new.iter().cloned());
-        let so_far = state.so_far();
-        state.n_rows += all.iter().map(|one| one.n_rows).sum::<u64>();
-        let at_end = state.so_far();
-        state.intake.take_all(&mut new, so_far, error.map_or(Ok(()), Err), at_end)?;
+        let n_good = match has_written_damaged {
+            true => Some(0),
+            false => self.n_good(&new, error.as_ref(), state.shard),
+        };
+        if let (Some(from), Some(shard)) = (n_good, state.shard) {
+            state.doubtful.push(Doubtful { file: Some(format!("*/{}", shard_file(shard))), from });
+        }
+        let n_good = n_good.unwrap_or(state.n_records);
+        let so_far = SoFar::vouched(n_good).agreed(n_good);
+        state.intake.take_all(&mut new, so_far, error.map_or(Ok(()), Err), so_far)?;
         let mut written = Vec::new();
         for one in all {
             let n_rows = one.n_rows;
@@ -480,6 +521,29 @@ impl Writing<'_> {
         }
         Ok(written)
     }
+
+    /// The number of records before the first damage in a file; 0 if no more is known, and `None` without damage. Records count
+    /// in each shard, so that in a file of several shards they count only in the first.
+    fn n_good(&self, found: &[Finding], error: Option<&Error>, shard: Option<ShardId>) -> Option<u64> {
+        let shards = self.trace.shards();
+        let counts = |place: &Place| {
+            shard.is_some()
+                || shards.len() == 1
+                || place.file == shards.first().map(|first| first.name.clone())
+        };
+        let of_findings = found
+            .iter()
+            .filter(|finding| finding.is_damage())
+            .map(|finding| (&finding.place, finding.doubtful_from.or(finding.place.record)));
+        let of_error =
+            error.filter(|error| error.is_damage()).map(|error| (error.place(), error.place().record));
+        of_findings.chain(of_error).map(|(place, n)| n.filter(|_| counts(place)).unwrap_or(0)).min()
+    }
+}
+
+/// The name of the file that has a table's rows of a shard.
+fn shard_file(shard: ShardId) -> String {
+    format!("shard-{:05}.parquet", shard.0)
 }
 
 /// A table or lens of a folder and its files so far.

@@ -2,6 +2,7 @@
 
 use crate::pull::Records;
 use crate::trace::{Family, FlatTrace};
+use quipu_model::lens::MAX_ACCESS_BYTES;
 use quipu_model::trace::{Fact, Surveyed};
 use quipu_model::{Batch, Found, Scan, Trace};
 use rustc_hash::FxHashMap;
@@ -60,8 +61,12 @@ pub struct Accesses {
 }
 
 impl Accesses {
-    /// Counts an access; one of size 0 touches one byte.
+    /// Counts an access; one of size 0 touches one byte. An access of more than [`MAX_ACCESS_BYTES`] counts nowhere, as in
+    /// analyses, which never see one: reading reports it and leaves it out, although its record stays.
     pub fn add(&mut self, addr: u64, size: u32) {
+        if size > MAX_ACCESS_BYTES {
+            return;
+        }
         *self.sizes.entry(size).or_insert(0) += 1;
         self.n_bytes += u64::from(size);
         let last = addr.saturating_add(u64::from(size.max(1)) - 1);
@@ -114,5 +119,17 @@ mod tests {
         // Lines 0 and 1; 0x40; 0x3f and 0x41.
         assert_eq!(accesses.facts()[2].json(), json!(5));
         assert_eq!(accesses.n_bytes, 12 + 0x81);
+    }
+
+    #[test]
+    fn an_access_that_is_too_large_counts_nowhere() {
+        let mut accesses = Accesses::default();
+        accesses.add(0x1000, MAX_ACCESS_BYTES);
+        let before = accesses.facts().map(|fact| fact.json());
+        accesses.add(0x10, MAX_ACCESS_BYTES + 1);
+        accesses.add(0x9000_0000, u32::MAX);
+        assert_eq!(accesses.facts().map(|fact| fact.json()), before);
+        assert_eq!(accesses.sizes.into_iter().collect::<Vec<_>>(), [(MAX_ACCESS_BYTES, 1)]);
+        assert_eq!(accesses.n_bytes, u64::from(MAX_ACCESS_BYTES));
     }
 }

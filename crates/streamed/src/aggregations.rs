@@ -34,7 +34,11 @@ impl Tool for Aggregations {
 
     fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let opened = Arc::clone(StreamTrace::of(trace)?.opened());
-        Ok(Box::new(Merging::new(options, move || variables(&opened))))
+        Ok(Box::new(Merging::new(options, move || {
+            let (variables, mut findings) = variables(&opened)?;
+            opened.look.name_files(&mut findings);
+            Ok((variables, findings))
+        })))
     }
 }
 

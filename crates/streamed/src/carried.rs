@@ -169,7 +169,9 @@ pub fn carried(source: &Source) -> Result<Vec<Carried>> {
     if all.is_empty() {
         return Ok(Vec::new());
     }
-    let findings: Arc<[Finding]> = found::findings_of(&look)?.into();
+    let mut findings = found::findings_of(&look)?;
+    look.name_files(&mut findings);
+    let findings: Arc<[Finding]> = findings.into();
     let carried = |Trace { format, entries, is_folder, .. }| Carried {
         format,
         source: as_source(source.name(), entries, is_folder),

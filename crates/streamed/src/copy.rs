@@ -105,6 +105,6 @@ pub(crate) fn all_findings(trace: &StreamTrace) -> Result<Vec<Finding>> {
     let found = found.into_vec();
     let mut all = Finding::not_met(&trace.findings_of_frames(true)?, &found);
     all.extend(found);
-    found::count_once(&mut all);
+    found::count_once(&mut all, &trace.opened().look);
     Ok(all)
 }

@@ -355,7 +355,8 @@ impl<'j> Work<'j> {
     /// counted.
     fn with_lost(&self, windows: Vec<Window>) -> Result<Vec<Window>> {
         let lost = self.all()?.iter().filter(|finding| finding.loss.is_some());
-        let lost: FxHashSet<u64> = lost.filter_map(|finding| finding.place.offset).collect();
+        let lost: FxHashSet<u64> =
+            lost.filter_map(|finding| self.trace.opened().look.offset_of(&finding.place)).collect();
         let extended = |(part, window): (&Part, Window)| {
             let Window::Records(mut range) = window else { return window };
             for (piece, before) in part.pieces.iter().zip(&part.before) {

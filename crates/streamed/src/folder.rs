@@ -2,6 +2,7 @@
 
 use crate::bytes::seekable;
 use crate::carried::OWN_EXTENSIONS;
+use crate::look::FileAt;
 use crate::trace::probe;
 use quipu_model::{Confidence, Finding, Result};
 use quipu_source::{Bytes, Container, Content, Source};
@@ -41,16 +42,16 @@ pub(crate) fn probe_folder(folder: &Source) -> Confidence {
     }
 }
 
-/// Concatenates the files of a folder, and returns findings about their packing. The files of a producer are in the order of
-/// their frame numbers, whichever segment was overwritten last.
-pub(crate) fn joined(folder: &str, all: &[Source]) -> Result<(Source, Vec<Finding>)> {
+/// Concatenates the files of a folder. Also returns where each of them lies, and findings about their packing. The files of a
+/// producer are in the order of their frame numbers, whichever segment was overwritten last.
+pub(crate) fn joined(folder: &str, all: &[Source]) -> Result<(Source, Vec<FileAt>, Vec<Finding>)> {
     let mut files = Vec::new();
     let mut findings = Vec::new();
     for file in all {
         let first = file.head(HEAD_BYTES).ok().and_then(|head| Header::read(&head).ok());
         let (container, unpacking) = seekable(file)?;
         findings.extend(unpacking);
-        files.push((first, container));
+        files.push((first, (file.name().to_owned(), container)));
     }
     let producer = |first: &Option<Header>| first.as_ref().map(|first| first.producer);
     let mut producers: Vec<u64> = Vec::new();
@@ -66,14 +67,15 @@ pub(crate) fn joined(folder: &str, all: &[Source]) -> Result<(Source, Vec<Findin
         (Reverse(place.is_some()), place, order)
     });
     let mut end = 0;
-    let mut parts = Vec::new();
-    for (_, container) in files {
+    let (mut parts, mut places) = (Vec::new(), Vec::new());
+    for (_, (name, container)) in files {
         let bytes = container.bytes(READ_BYTES)?;
         let start = end;
         end += bytes.len();
+        places.push(FileAt { name, range: start..end });
         parts.push(FilePart { start, end, container, bytes: Mutex::new(Some(bytes)) });
     }
-    Ok((Source::of_content(folder, Arc::new(Joined { parts })), findings))
+    Ok((Source::of_content(folder, Arc::new(Joined { parts })), places, findings))
 }
 
 struct FilePart {

@@ -68,7 +68,9 @@ pub(crate) fn of_all_members(
 ) -> Result<Vec<Finding>> {
     let mut all = Vec::new();
     for member in &folder.members {
-        all.extend(findings_of(member)?);
+        let mut findings = findings_of(member)?;
+        member.name_files(&mut findings);
+        all.append(&mut findings);
     }
     if folder.is_counted {
         all.iter_mut().for_each(|finding| finding.loss = None);
@@ -128,24 +130,25 @@ fn state_losses(findings: &mut [Finding], look: &Arc<Look>) -> Result<()> {
             finding.loss.clone_from(&known.loss);
         }
     }
-    count_once(findings);
+    count_once(findings, look);
     Ok(())
 }
 
 /// Keeps a loss only in the finding that locates it: gaps in frame numbers and wrong frame counts are consequences of it.
-pub(crate) fn count_once(findings: &mut [Finding]) {
+pub(crate) fn count_once(findings: &mut [Finding], look: &Look) {
     let counts = [rules::GAP.name, rules::END_MISMATCH.name];
     let is_count = |finding: &Finding| counts.contains(&&*finding.rule);
     let damaged = findings.iter().filter(|finding| finding.loss.is_some() && !finding.is_stated);
     // Records that a producer dropped never had a frame that could be missing, and those with an impossible size are there.
     let is_of_frame = |finding: &Finding| ![rules::LOST.name, OVERSIZED].contains(&&*finding.rule);
     let is_placed = |finding: &&Finding| !is_count(finding) && is_of_frame(finding);
-    let mut placed: Vec<u64> = damaged.filter(is_placed).filter_map(|finding| finding.place.offset).collect();
+    let offset = |finding: &Finding| look.offset_of(&finding.place);
+    let mut placed: Vec<u64> = damaged.filter(is_placed).filter_map(offset).collect();
     let first_gap = findings.iter().find(|finding| finding.rule == rules::GAP.name && finding.loss.is_some());
-    let first_gap = first_gap.and_then(|gap| gap.place.offset);
+    let first_gap = first_gap.and_then(offset);
     placed.sort_unstable();
     for finding in findings.iter_mut().filter(|finding| is_count(finding)) {
-        let Some(at) = finding.place.offset else { continue };
+        let Some(at) = look.offset_of(&finding.place) else { continue };
         let is_end = finding.rule == rules::END_MISMATCH.name;
         let is_shown = placed.first().is_some_and(|first| *first < at)
             || is_end && first_gap.is_some_and(|first| first < at);

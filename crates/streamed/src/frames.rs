@@ -127,7 +127,8 @@ pub(crate) fn file(
     reading.extend(number.map(|number| (ENCODING.to_owned(), number.to_string())));
     let (look, of) = (Arc::clone(look), Some((producer, stream)));
     let head = said.map(|file| file.head.clone()).unwrap_or_default();
-    let (damage, kept) = (first_of(&described.faults), Mutex::default());
+    let damage = first_of(&described.faults).map(|damage| look.in_its_file(damage));
+    let kept = Mutex::default();
     Ok(Some((name, Frames { look, of, frames, reasons, ends, parts, head, reading, fault, damage, kept })))
 }
 
@@ -239,8 +240,8 @@ impl Frames {
             reading.extend(described.names.into_values().map(|name| (NAME.to_owned(), name)));
             reading.extend(described.reading);
         }
-        let damage = known.first();
-        Frames { reading, fault: damage.clone(), damage, ..Frames::of_sections(look, "", &[]) }
+        let (fault, damage) = (known.first(), known.first().map(|damage| look.in_its_file(damage)));
+        Frames { reading, fault, damage, ..Frames::of_sections(look, "", &[]) }
     }
 
     /// The damage report for a frame whose header is not the one that the index gives: what a look at all headers finds
@@ -272,6 +273,12 @@ impl Frames {
         })
     }
 
+    /// The error of a read that damage makes fail. It names the file of a folder.
+    #[cold]
+    fn failed(&self, damage: CarrierDamage) -> io::Error {
+        self.look.in_its_file(damage).into_io()
+    }
+
     /// Passes the body of a frame to `take`.
     fn with<T>(&self, frame: usize, take: impl FnOnce(&[u8]) -> T) -> io::Result<T> {
         let lock = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -299,11 +306,11 @@ impl Frames {
         if kept.frame != frame {
             kept.frame = usize::MAX;
             let Some(said) = self.frames[frame] else {
-                return Err(self.reasons.get(&frame).cloned().unwrap_or_default().into_io());
+                return Err(self.failed(self.reasons.get(&frame).cloned().unwrap_or_default()));
             };
             let there = frame_at(&mut kept.input, said.offset)?;
             let there = there.filter(|there| quipu_stream::survey::is_same(&there.header, &said.header));
-            let Some(there) = there else { return Err(self.without_header(frame, &said).into_io()) };
+            let Some(there) = there else { return Err(self.failed(self.without_header(frame, &said))) };
             let begin = if frame == 0 { 0 } else { self.ends[frame - 1] };
             let range = begin..self.ends[frame];
             // PERF: a body stays where it was unpacked. Copying each one would touch new memory every time.
@@ -315,16 +322,17 @@ impl Frames {
                 }
                 Ok(body) => body.len() as u64 == range.end - range.start,
                 Err(fault) if fault.name == "torn-frame" => {
-                    return Err(self.without_header(frame, &said).into_io());
+                    return Err(self.failed(self.without_header(frame, &said)));
                 }
                 Err(fault) => {
-                    return Err(rules::damage_of_body(&fault, &there.header, &self.look.name).into_io());
+                    let damage = rules::damage_of_body(&fault, &there.header, &self.look.name);
+                    return Err(self.failed(damage));
                 }
             };
             if !is_right {
                 let fault = finding::Finding::at("payload-invalid", there.offset);
                 let fault = fault.with("records", there.header.records);
-                return Err(rules::damage_of_body(&fault, &there.header, &self.look.name).into_io());
+                return Err(self.failed(rules::damage_of_body(&fault, &there.header, &self.look.name)));
             }
             kept.frame = frame;
         }
@@ -349,7 +357,7 @@ impl Content for Frames {
         let frame = self.ends.partition_point(|end| *end <= at);
         if frame >= self.frames.len() || out.is_empty() {
             return match &self.fault {
-                Some(fault) if !out.is_empty() => Err(fault.clone().into_io()),
+                Some(fault) if !out.is_empty() => Err(self.failed(fault.clone())),
                 _ => Ok(0),
             };
         }

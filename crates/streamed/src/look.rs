@@ -5,9 +5,10 @@ use crate::carried;
 use crate::folder;
 use crate::frozen::Frozen;
 use quipu_model::finding::NEEDS_NEWER;
-use quipu_model::{Finding, Result};
-use quipu_source::{Codec, Container, Source};
+use quipu_model::{Finding, Place, Result};
+use quipu_source::{CarrierDamage, Codec, Container, Source};
 use quipu_stream::survey::Survey;
+use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
@@ -32,8 +33,18 @@ pub(crate) struct Look {
     pub(crate) file: Option<String>,
     /// True if the reader of the members counts what is lost of them.
     pub(crate) is_counted: bool,
+    /// For files of a folder that are read as one stream: where each lies in it.
+    files: Vec<FileAt>,
     /// The look at all headers, computed on first use.
     of_headers: OnceLock<Arc<Look>>,
+}
+
+/// A file of a folder that is read as one stream.
+#[derive(Clone, Debug)]
+pub(crate) struct FileAt {
+    pub(crate) name: String,
+    /// Its bytes in the stream.
+    pub(crate) range: Range<u64>,
 }
 
 impl Look {
@@ -59,6 +70,7 @@ impl Look {
             members: Vec::new(),
             file: None,
             is_counted: false,
+            files: Vec::new(),
             of_headers: OnceLock::new(),
         })
     }
@@ -66,9 +78,11 @@ impl Look {
     /// Surveys a folder.
     fn of_folder(folder: &Source) -> Result<Look> {
         let files = folder::files_of(folder)?;
-        let joined = |files: &[Source]| {
-            let (joined, findings) = folder::joined(folder.name(), files)?;
-            Look::of(folder.name(), (joined.container_as(Codec::Plain)?, findings), |_| Ok(()))
+        let joined = |files: &[Source]| -> Result<Look> {
+            let (joined, places, findings) = folder::joined(folder.name(), files)?;
+            let container = joined.container_as(Codec::Plain)?;
+            let look = Look::of(folder.name(), (container, findings), |_| Ok(()))?;
+            Ok(Look { files: places, ..look })
         };
         let look = joined(&files)?;
         if !carried::are_own(&look.survey) {
@@ -110,6 +124,69 @@ impl Look {
         session.findings.iter().find(|found| session.is_stopped() && found.name == NEEDS_NEWER)
     }
 
+    /// Makes findings about a folder whose files are read as one stream name the file, with the offset in it. Within this crate,
+    /// offsets count through all files: they are compared and sorted, so this comes last.
+    pub(crate) fn name_files(&self, findings: &mut [Finding]) {
+        if self.files.is_empty() {
+            return;
+        }
+        for finding in findings.iter_mut().filter(|finding| finding.place.file.as_ref() == Some(&self.name)) {
+            let next = finding.loss.as_ref().and_then(|loss| loss.resumed.as_ref()?.offset);
+            self.name_file(&mut finding.place);
+            if let (Some(next), Some(file)) = (next, &finding.place.file) {
+                finding.message = self.with_next(&finding.message, next, file);
+            }
+            if let Some(loss) = &mut finding.loss {
+                self.name_file(&mut loss.stopped);
+                loss.resumed.iter_mut().for_each(|place| self.name_file(place));
+            }
+        }
+    }
+
+    /// The same for damage to files that the stream carries.
+    pub(crate) fn in_its_file(&self, damage: CarrierDamage) -> CarrierDamage {
+        let offset = damage.offset.filter(|_| damage.file == self.name);
+        let Some((file, offset)) = offset.and_then(|offset| self.file_at(offset)) else { return damage };
+        let next = damage.next.and_then(|next| self.file_at(next));
+        CarrierDamage {
+            file: file.to_owned(),
+            offset: Some(offset),
+            next: next.filter(|(other, _)| *other == file).map(|(_, next)| next),
+            what: damage
+                .next
+                .map_or_else(|| damage.what.clone(), |next| self.with_next(&damage.what, next, file)),
+            ..damage
+        }
+    }
+
+    /// The offset in the whole stream of a place, which may name a file of the folder.
+    pub(crate) fn offset_of(&self, place: &Place) -> Option<u64> {
+        let offset = place.offset?;
+        let file = self.files.iter().find(|file| place.file.as_ref() == Some(&file.name));
+        Some(file.map_or(offset, |file| file.range.start.saturating_add(offset)))
+    }
+
+    /// The file that has the byte at an offset in the whole stream, and the offset in the file.
+    fn file_at(&self, offset: u64) -> Option<(&str, u64)> {
+        let at = self.files.partition_point(|file| file.range.end <= offset);
+        let file = self.files.get(at).or(self.files.last())?;
+        Some((&file.name, offset.saturating_sub(file.range.start)))
+    }
+
+    fn name_file(&self, place: &mut Place) {
+        let offset = place.offset.filter(|_| place.file.as_ref() == Some(&self.name));
+        if let Some((file, offset)) = offset.and_then(|offset| self.file_at(offset)) {
+            (place.file, place.offset) = (Some(file.to_owned()), Some(offset));
+        }
+    }
+
+    /// A message about `file` that says where reading continues, at `next` in the whole stream.
+    fn with_next(&self, message: &str, next: u64, file: &str) -> String {
+        let Some((other, own)) = self.file_at(next) else { return message.to_owned() };
+        let of_other = if other == file { String::new() } else { format!(" of {other}") };
+        message.replace(&format!("resynced at {next}"), &format!("resynced at {own}{of_other}"))
+    }
+
     /// Returns a look at all headers, regardless of an index. It includes findings about the headers.
     ///
     /// # Errors
@@ -134,6 +211,7 @@ impl Look {
             members: self.members.clone(),
             file: self.file.clone(),
             is_counted: self.is_counted,
+            files: self.files.clone(),
             of_headers: OnceLock::new(),
         };
         Ok(Arc::clone(self.of_headers.get_or_init(|| Arc::new(look))))

@@ -255,14 +255,13 @@ impl RowReader {
 
     fn begin(&mut self, piece: &Piece, before: u64) -> Result<bool> {
         let mut frame = piece.frame;
-        let record = before + 1;
         if piece.open.is_none() {
             // An index entry lacks part of the header, and may be wrong.
             let there = frame_at(&mut self.input, frame.offset).map_err(|cause| self.unreadable(cause))?;
             match there.filter(|there| is_same(&there.header, &frame.header)) {
                 Some(there) => frame = there,
                 None => {
-                    self.find_no_frame(&frame, record)?;
+                    self.find_no_frame(&frame, before)?;
                     return Ok(false);
                 }
             }
@@ -275,14 +274,14 @@ impl RowReader {
         let mut is_loss_said = false;
         if let Err(fault) = begun.map_err(|cause| self.unreadable(cause))? {
             if fault.name == "torn-frame" {
-                self.find_no_frame(&frame, record)?;
+                self.find_no_frame(&frame, before)?;
                 return Ok(false);
             }
-            self.find(&fault, record);
+            self.find(&fault, before);
             let header = frame.header;
             // The losses before a damaged frame add to those of its own records.
             if header.lost > 0 && piece.open.is_none() {
-                let place = self.place(frame.offset, record);
+                let place = self.place(frame.offset, before);
                 self.findings.push(rules::lost(header.lost, header.stream, place));
                 is_loss_said = true;
             }
@@ -294,14 +293,14 @@ impl RowReader {
             if self.worker.begin(&copy, &mut self.input).map_err(|cause| self.unreadable(cause))?.is_err() {
                 return Ok(false);
             }
-            self.find(&finding::Finding::at("late-frame", copy.offset), record);
+            self.find(&finding::Finding::at("late-frame", copy.offset), before);
             frame = copy;
         }
         let header = *self.worker.header();
         let epoch = (header.producer, header.epoch);
         let metadata = self.opened.epochs.get(&epoch).cloned().unwrap_or_default();
         if header.lost > 0 && !is_loss_said {
-            let place = self.place(frame.offset, record);
+            let place = self.place(frame.offset, before);
             self.findings.push(match piece.open {
                 None => rules::lost(header.lost, header.stream, place),
                 // No frame follows an open buffer.
@@ -312,7 +311,7 @@ impl RowReader {
             && self.holes.insert(epoch)
         {
             let hole = finding::Finding::new("metadata-gap").with("first_offset", frame.offset);
-            self.find(&hole.with("have", have).with("need", header.meta_version), record);
+            self.find(&hole.with("have", have).with("need", header.meta_version), before);
         }
         let is_open = piece.open.is_some();
         let records = header.records.into();
@@ -355,7 +354,7 @@ impl RowReader {
             let Some(current) = &mut self.current else { return Ok(false) };
             let mut findings = Vec::new();
             let more = self.worker.next(&mut current.metadata, &mut findings);
-            let record = current.before + 1;
+            let record = current.before;
             findings.iter().for_each(|found| self.find(found, record));
             if more {
                 self.note_losses();
@@ -382,7 +381,7 @@ impl RowReader {
         if !is_named {
             to.truncate(before);
         }
-        let (offset, record) = (current.frame.offset, current.before + 1);
+        let (offset, record) = (current.frame.offset, current.before);
         if is_named && !read.is_whole {
             self.find(&finding::Finding::at("payload-invalid", offset), record);
         }
@@ -401,9 +400,11 @@ impl RowReader {
         Ok(Some(ns))
     }
 
-    /// Returns the findings since the last call.
+    /// Returns the findings since the last call. They name files of a folder.
     pub(crate) fn take_findings(&mut self) -> Vec<Finding> {
-        std::mem::take(&mut self.findings)
+        let mut findings = std::mem::take(&mut self.findings);
+        self.opened.look.name_files(&mut findings);
+        findings
     }
 
     /// Prepares decoded rows for delivery.
@@ -776,7 +777,8 @@ impl Reader for RowReader {
                 break;
             }
         }
-        self.batch.findings.append(&mut self.findings);
+        let mut findings = self.take_findings();
+        self.batch.findings.append(&mut findings);
         Ok(Some(&mut self.batch))
     }
 

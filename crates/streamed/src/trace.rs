@@ -169,6 +169,8 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
     }));
     // Findings about the end sort before findings that were noticed later.
     findings.sort_by_key(|finding| finding.place.offset.unwrap_or(u64::MAX));
+    let found_at = findings.iter().filter_map(|finding| finding.place.offset).collect();
+    look.name_files(&mut findings);
     let meta = meta_of(session, &epochs, &parts, &tables, n_foreign);
     let (packed_bytes, n_files) = match source.is_folder() {
         true => (None, folder::files_of(source)?.len() as u64),
@@ -191,7 +193,6 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
     let columns = columns_of(&tables);
     let bodies = survey.frames.iter().filter(is_body).copied().collect();
     let modules = Modules::default();
-    let found_at = meta.findings.iter().filter_map(|finding| finding.place.offset).collect();
     let look = Arc::clone(&look);
     let opened = Opened { look, name, parts, epochs, tables, modules, aggregations, found_at };
     Ok(StreamTrace { opened: Arc::new(opened), bodies, meta, shards, columns })
@@ -505,10 +506,13 @@ impl StreamTrace {
         let look = opened.look.of_headers()?;
         let mut findings = self.meta.findings.clone();
         if opened.look.survey.is_indexed {
-            let more = findings_of(&look)?;
+            let mut more = findings_of(&look)?;
+            look.name_files(&mut more);
             findings.extend(Finding::not_met(&more, &self.meta.findings));
         }
-        for said in findings_of_bodies(&opened.look, self.bodies.iter().filter(|_| decodes))? {
+        let mut of_bodies = findings_of_bodies(&opened.look, self.bodies.iter().filter(|_| decodes))?;
+        opened.look.name_files(&mut of_bodies);
+        for said in of_bodies {
             if !findings.contains(&said) {
                 findings.push(said);
             }

@@ -3,9 +3,10 @@
 use crate::layout::LayoutFlags;
 use crate::page::{self, PageOptions};
 use crate::typing::Typing;
-use quipu::engine::{plan, tables};
+use quipu::engine::{KeptAccesses, Planned, plan, tables};
+use quipu::expr::Where;
 use quipu::model::options::{Kind, nearest};
-use quipu::model::{Error, Given, OptionSpec, Tool, Trace, Window};
+use quipu::model::{Columns, Error, Given, OptionSpec, Tool, Trace, Window};
 use quipu_console::Common;
 use quipu_console::flags::{Flagged, Flags};
 use quipu_console::input::{Input, check_threads};
@@ -14,6 +15,7 @@ use quipu_console::parts::{self, CsvOption, PartOptions};
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, Extent, Verdict};
 use serde_json::Map;
+use std::sync::Arc;
 
 /// Run analyses in one read of the trace
 #[derive(Clone, Debug, clap::Args)]
@@ -50,6 +52,9 @@ pub(crate) struct Options {
     take: Option<u64>,
 }
 
+/// The option with a condition. `aggregate` has one of its own.
+const WHERE: &str = "where";
+
 /// Heading of the options of `aggregate`.
 const AGGREGATE: &str = "Aggregations";
 
@@ -75,9 +80,16 @@ impl Flagged for UsualFlags {
             )
             .value("AGGS")
             .group(AGGREGATE),
-            OptionSpec::new("where", Kind::Text, "", "only rows for which this expression is true")
-                .value("EXPR")
-                .group(AGGREGATE),
+            OptionSpec::new(
+                WHERE,
+                Kind::Text,
+                "",
+                "only rows of `aggregate` for which this SQL expression is true; for other analyses, only memory \
+                 accesses, with the columns `addr`, `size`, `kind`, `pc`, `record`, `shard`, `tid` and `pid`; \
+                 `docs/expressions.md` has the grammar",
+            )
+            .value("EXPR")
+            .group("Selection"),
             OptionSpec::new("of", Kind::Text, "", "table or lens whose rows `aggregate` reads")
                 .value("NAME")
                 .group(AGGREGATE),
@@ -96,6 +108,7 @@ Examples:
   quipu analyze histogram --line-size 128 --top 20 trace.zip
   quipu analyze aggregate --of accesses --by 'page(addr), kind' --agg 'sum(size), count()' trace.dir
   quipu analyze aggregate --by name --agg 'quantize(latency)' --where 'latency > 0' trace.dir
+  quipu analyze working-set,miss-ratio --where 'size >= 8' trace.zip
   quipu analyze types --binary program program.trace
   quipu analyze layout --type node --binary app app.trace
   quipu analyze layout --type node --types app.dwarf.json --order key,next --language rust app.trace
@@ -133,18 +146,27 @@ fn analyse(options: &Options, common: &Common, screen: &Screen) -> Result<Outcom
     })?;
     let division = options.parts.division(&*trace)?;
     let is_whole = options.check_whole("", division.is_none(), &*trace).is_ok();
+    let (given, condition) = options.given_and_condition(&tools)?;
+    let n_asked = tools.len();
     tools.extend(companions(&tools, &*trace, is_whole));
-    let of_tools = distribute(&tools, &options.given())?;
+    let of_tools = distribute(&tools, &given)?;
     if let Some(tool) = tools.iter().find(|tool| tool.wants_whole_traces()) {
         options.check_whole(tool.info().name, division.is_none(), &*trace)?;
     }
     let planned = tools.iter().zip(&of_tools).map(|(tool, given)| plan(*tool, given, &*trace));
     let planned = planned.collect::<quipu::model::Result<Vec<_>>>();
     let planned = planned.map_err(|error| session::not_for_trace(error, &*trace, screen))?;
-    let extent = Extent { division, ..options.input.extent(options.window()) };
+    let kept = match &condition {
+        Some(text) => Some(Arc::new(kept_accesses(text, &planned[..n_asked], &*trace)?)),
+        None => None,
+    };
+    let extent = Extent { accesses_kept: kept, division, ..options.input.extent(options.window()) };
     let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
     let verdict = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);
     verdict.say_lost(screen);
+    if let Some(text) = &condition {
+        screen.say(format_args!("note: of accesses, only those for which `{text}` is true count"));
+    }
     let documents = || parts::documents(&outcome.reports, &outcome.parts);
     if options.page.is_wanted() {
         let mut documents = documents();
@@ -156,6 +178,9 @@ fn analyse(options: &Options, common: &Common, screen: &Screen) -> Result<Outcom
     if options.json {
         let mut answer = Map::new();
         answer.insert("trace".into(), options.input.name().into());
+        if let Some(text) = &condition {
+            answer.insert(WHERE.into(), text.as_str().into());
+        }
         answer.insert("results".into(), parts::results(&names, &outcome.reports));
         if !division.is_none() {
             answer.insert("parts".into(), parts::json(&names, &outcome.parts));
@@ -169,6 +194,22 @@ fn analyse(options: &Options, common: &Common, screen: &Screen) -> Result<Outcom
         screen.documents(&documents())?;
     }
     Ok(verdict.tell(screen).and(Outcome::of(&outcome.reports)))
+}
+
+/// The condition on accesses, for analyses that all read accesses.
+///
+/// # Errors
+/// `Usage` for a condition that is wrong, and for an analysis that reads no accesses; `Missing` for a column that the trace
+/// does not carry.
+fn kept_accesses(text: &str, planned: &[Planned], trace: &dyn Trace) -> quipu::model::Result<KeptAccesses> {
+    let of_accesses = Columns::ACCESSES | Columns::ACCESS_FETCH;
+    if let Some(other) = planned.iter().find(|planned| !planned.reads.columns.any(of_accesses)) {
+        let what = format!("analysis `{}` reads no accesses, which `--where` selects", other.info.name);
+        return Err(Error::usage(what).hint(
+            "`quipu view --where` selects rows of any table, `analyze aggregate --where` counts them",
+        ));
+    }
+    KeptAccesses::new(trace, Where::new(text)?.filter())
 }
 
 /// The tools in a comma-separated list, without duplicates.
@@ -201,6 +242,29 @@ impl Options {
         given.extend(self.typing.given().iter());
         given.extend(self.layout.given());
         given
+    }
+
+    /// All options for analyses, without a condition on accesses, and that condition: `--where`, unless these tools are
+    /// `aggregate`, whose option that is.
+    ///
+    /// # Errors
+    /// `Usage` for a condition of `aggregate` that is also given to other analyses.
+    fn given_and_condition(&self, tools: &[&dyn Tool]) -> quipu::model::Result<(Given, Option<String>)> {
+        let given = self.given();
+        let has_own = |tool: &&&dyn Tool| tool.info().options.iter().any(|option| option.name == WHERE);
+        let n_own = tools.iter().filter(has_own).count();
+        let condition = given.last(WHERE).map(str::to_owned);
+        match condition {
+            Some(_) if n_own > 0 && n_own < tools.len() => {
+                let what = "`--where` selects rows of `aggregate` and accesses of other analyses";
+                Err(Error::usage(what).hint("run `aggregate` by itself, or set `-O aggregate.where=EXPR`"))
+            }
+            Some(text) if n_own == 0 => {
+                let others = given.iter().filter(|(name, _)| *name != WHERE);
+                Ok((others.collect(), Some(text)))
+            }
+            _ => Ok((given, None)),
+        }
     }
 
     /// Makes sure that `tool`, which only judges whole traces, is not run on a part.

@@ -75,6 +75,7 @@ Examples:
   quipu convert trace.dir -o trace.quipu
   quipu convert trace.dir -o tables.parquet
   quipu convert trace.dir -o rows.parquet --table lens.accesses,memrefs --interop spark
+  quipu convert trace.dir -o writes.parquet --table lens.accesses --where \"kind = 'write'\"
   quipu convert trace.dir -o - --table lens.accesses | python3 count.py
   quipu convert trace.dir -o finer.dir --chunk-instrs 1M --level 9
 ";

@@ -202,6 +202,7 @@ fn an_access_that_is_too_large_is_found_at_its_record() {
         &["sim", "cache", "@"],
         &["sim", "sweep", "@"],
         &["view", "@"],
+        &["info", "@"],
         &["convert", "--to", "cacheray", "@", "-o", "%"],
     ] {
         let Said { code, out, err, .. } = run(line, &trace);
@@ -214,6 +215,34 @@ fn an_access_that_is_too_large_is_found_at_its_record() {
             // The second of the records that it numbers from 1.
             assert!(said.contains("error: after record 1, what was printed is doubtful"), "{said}");
         }
+    }
+}
+
+/// The record is one of the trace to `view`, `check` and `info`; its access is in no number.
+#[test]
+fn no_number_about_accesses_has_one_that_is_too_large() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in [
+        ("large.din", "r 1000 4\nr 2000 ffffffff\nw 3000 4\n"),
+        ("large.lackey", "I  1000,4\n S 2000,4294967295\n L 3000,4\n L 1000,4\n"),
+    ] {
+        let trace = folder.path().join(name);
+        fs::write(&trace, text).unwrap();
+        let n_records = text.lines().count() as u64;
+        let Said { code, out, err, .. } = run(&["info", "--json", "@"], &trace);
+        assert_eq!(code, Some(1), "{name}: {err}");
+        let info: serde_json::Value = serde_json::from_str(&out).unwrap();
+        let facts = &info["facts"];
+        assert_eq!(facts["access_sizes"], serde_json::json!({ "4": 2 }), "{name}: {out}");
+        assert_eq!(facts["records"].as_u64(), Some(n_records), "{name}: {out}");
+        assert_eq!((facts["lowest"].as_str(), facts["highest"].as_str()), (Some("0x1000"), Some("0x3003")));
+        assert_eq!(facts["lines"].as_u64(), Some(2), "{name}: {out}");
+        let Said { out, .. } = run(&["view", "--csv", "@"], &trace);
+        assert_eq!(out.lines().count() as u64, n_records + 1, "{name}: {out}");
+        let Said { out, .. } = run(&["check", "@"], &trace);
+        assert!(out.contains(&format!("checked  {n_records}  records")), "{name}: {out}");
+        let Said { out, .. } = run(&["analyze", "histogram", "--json", "@"], &trace);
+        assert!(!out.contains("0x2000"), "{name}: {out}");
     }
 }
 

@@ -40,6 +40,57 @@ fn verbs_that_write_make_nothing_of_a_damaged_trace_unless_asked_to() {
     );
 }
 
+/// The first record that is doubtful is the same for every output, `view` included. Records count in each file of a folder.
+#[test]
+fn tables_for_other_programs_say_after_which_record_they_are_doubtful() {
+    let folder = tempfile::tempdir().unwrap();
+    let within = |name: &str| folder.path().join(name);
+    let one = within("one.trace");
+    let mut bytes = trace_of("tiny.plain");
+    bytes[12 * 1000] = 200; // No entry has this type.
+    std::fs::write(&one, bytes).unwrap();
+    let text = within("large.din");
+    std::fs::write(&text, "r 1000 4\nr 2000 4\nr 3000 ffffffff\nw 4000 4\n").unwrap();
+    for (path, n_good) in [(&one, 892), (&text, 2)] {
+        let (_, said, _) = quipu(&["view"], path);
+        assert!(said.contains(&format!("after record {n_good}, what was printed is doubtful")), "{said}");
+        for name in ["out.parquet", "out.arrow", "out.arrows"] {
+            let out = within(name);
+            let call = ["convert", "--keep-damaged", "--force", "--json", "-o", out.to_str().unwrap()];
+            let (answer, said, code) = quipu(&call, path);
+            let expected = format!("{name}: after record {n_good}, what was written is doubtful");
+            assert!(code == 1 && said.contains(&expected), "{name}: {said}");
+            let answer: Value = serde_json::from_str(&answer).unwrap();
+            assert_eq!(answer["doubtful_from"].as_u64(), Some(n_good), "{name}: {answer:#}");
+        }
+    }
+
+    let (several, out) = (within("several"), within("several.parquet"));
+    let plain = ["convert", "--container", "plain", "-o", several.to_str().unwrap()];
+    let (_, said, code) = quipu(&plain, Path::new(&format!("{TRACES}/thr")));
+    assert_eq!(code, 0, "{said}");
+    let mut files: Vec<_> = std::fs::read_dir(&several).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|ending| ending == "trace"));
+    files.sort();
+    for (file, at) in [(&files[1], 600), (&files[3], 300)] {
+        let mut bytes = std::fs::read(file).unwrap();
+        bytes[12 * at] = 200;
+        std::fs::write(file, bytes).unwrap();
+    }
+    let call = ["convert", "--keep-damaged", "--json", "-o", out.to_str().unwrap()];
+    let (answer, said, code) = quipu(&call, &several);
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!(code, 1, "{said}");
+    for (nth, (shard, n_good)) in [("shard-00001", 404_u64), ("shard-00003", 175)].into_iter().enumerate() {
+        let file = format!("*/{shard}.parquet");
+        let expected = format!("{file}: after record {n_good}, what was written is doubtful");
+        assert!(said.contains(&expected), "{expected}: {said}");
+        let told = &answer["doubtful"][nth];
+        assert_eq!((told["file"].as_str(), told["doubtful_from"].as_u64()), (Some(&*file), Some(n_good)));
+    }
+    assert_eq!(said.matches("what was written is doubtful").count(), 2, "{said}");
+}
+
 #[test]
 fn a_conversion_minds_what_opening_the_trace_found() {
     let folder = tempfile::tempdir().unwrap();

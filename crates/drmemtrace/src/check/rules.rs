@@ -64,7 +64,7 @@ rules! {
             "The first unreadable file is reported as an error; this finding names further ones." []
         Oversized "engine/oversized-access" Error
             "No access has more than 1 MiB, and no range of memory more than 16 MiB."
-            "No instruction accesses more memory at once, so the number is damage. Copies and fills are ranges in streams and recordings, which `quipu cc` splits into parts of at most 16 MiB. Every verb reports such a record, which counts as lost: `view` prints it, while analyses, simulators and conversions leave its access out. Flushes may be larger." []
+            "No instruction accesses more memory at once, so the number is damage. Copies and fills are ranges in streams and recordings, which `quipu cc` splits into parts of at most 16 MiB. Every verb reports such a record, which counts as lost: `view` prints it, `info` and `check` count it among the records, and no number about accesses includes its access, which analyses, simulators and conversions leave out. Flushes may be larger." []
         PartialEntry "drmemtrace/partial-entry" Error
             "A stream, or a member of an archive, consists of whole entries."
             "Bytes remain after the last whole entry of 12 bytes (8 with `--open entry-bytes=8`): the data was cut off." []

@@ -40,20 +40,37 @@ pub(super) fn too_deep(sql: &str, (line, column): (u64, u64)) -> Error {
     Error::new(ErrorKind::Limit, message).hint("a list such as `x IN (…)` says the same as a chain of `OR`")
 }
 
-/// The error for a query that becomes too large when queries of its `WITH` replace their names.
+/// The error for a query that becomes too large when queries of its `WITH` replace their names, or expressions replace columns.
 #[cold]
 pub(super) fn of_excess(sql: &str, excess: Excess) -> Error {
-    let (what, (line, column)) = match excess {
-        Excess::Repeats(at) => {
-            (format!("queries of WITH repeat more than {MAX_REPEATED} parts where they are used"), at)
-        }
-        Excess::Depth(at) => {
-            (format!("queries of WITH nest more than {MAX_STEPS} times where they are used"), at)
-        }
+    let each_use = "each use of such a query is planned and run anew";
+    let (what, at, hint) = match excess {
+        Excess::Repeats(at) => (
+            format!("queries of WITH repeat more than {MAX_REPEATED} parts where they are used"),
+            Some(at),
+            each_use,
+        ),
+        Excess::Depth(at) => (
+            format!("queries of WITH nest more than {MAX_STEPS} times where they are used"),
+            Some(at),
+            each_use,
+        ),
+        Excess::Expressions(at) => (
+            format!(
+                "columns of inner queries repeat more than {MAX_REPEATED} expressions where they are used"
+            ),
+            at,
+            "a column such as `x + x AS x` stands for its expression at each use, so that queries in each other double it; \
+             use each such column once",
+        ),
     };
-    let mark = pointed(sql, line, column);
-    let message = format!("{what}, at line {line}, column {column}{mark}");
-    Error::new(ErrorKind::Limit, message).hint("each use of such a query is planned and run anew")
+    let message = match at {
+        Some((line, column)) => {
+            format!("{what}, at line {line}, column {column}{}", pointed(sql, line, column))
+        }
+        None => what,
+    };
+    Error::new(ErrorKind::Limit, message).hint(hint)
 }
 
 /// Converts an error of the engine about the query `sql`. `tables` are the known tables, for suggestions; `memory_option` is

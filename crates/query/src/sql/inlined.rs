@@ -2,7 +2,8 @@
 //!
 //! The query engine plans such a query again at each use. With ten names, each of which uses the one before twice, this makes a
 //! thousand queries, and with thirty, more than can be planned. Repeats are counted here, in the parsed text, before it is
-//! planned. Depth adds up in the same way; [`depth`](super::depth) measures the depth of the text itself.
+//! planned. Depth adds up in the same way; [`depth`](super::depth) measures the depth of the text itself, and
+//! [`substituted`](super::substituted) counts the expressions that replace columns.
 
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement};
 use datafusion::sql::sqlparser::ast::{
@@ -17,9 +18,10 @@ pub(super) const MAX_REPEATED: u64 = 10_000;
 /// merged into one, so their expressions add up: 10,000 overflowed the stack, 4000 did not.
 pub(super) const MAX_STEPS: usize = 1000;
 
-/// The limit that a query exceeds, and the line and column where it does.
+/// The limit that a query exceeds, and the line and column where it does, if known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Excess {
+    Expressions(Option<(u64, u64)>),
     Repeats((u64, u64)),
     Depth((u64, u64)),
 }

@@ -19,6 +19,7 @@ mod inlined;
 mod named;
 mod output;
 mod reading;
+mod substituted;
 mod sum;
 mod symbols;
 mod table;
@@ -338,6 +339,9 @@ async fn feed(context: &SessionContext, sql: &str, rows: &Sender<Rows>) -> Resul
     }
     let plan = state.statement_to_plan(statement).await?;
     SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).verify_plan(&plan)?;
+    if let Some(excess) = substituted::excess(&plan)? {
+        return Err(Failed::Ours(fault::of_excess(sql, excess)));
+    }
     let frame = match plan {
         // Statements such as SET change the session.
         LogicalPlan::Statement(_) => context.execute_logical_plan(plan).await?,
