@@ -141,6 +141,26 @@ fn instructions_and_accesses_are_those_of_the_listing() {
 }
 
 #[test]
+fn the_files_of_all_code_are_listed_with_their_places() {
+    let Some((folder, program)) = native("counted.s", FREESTANDING) else { return };
+    let summary = record(&job(&folder, &[], &program));
+    let trace = DRMEMTRACE.open(&Source::open(&summary.path).unwrap(), &OpenOptions::default()).unwrap();
+    let modules = trace.modules();
+    let [own] = &modules[..] else { panic!("{modules:?}") };
+    assert_eq!(own.path, program.canonicalize().unwrap());
+    let all = entries(&summary.path);
+    let mut instrs = all[0].iter().filter(|entry| entry.kind().is_instr());
+    assert!(instrs.all(|entry| own.addresses.contains(&entry.addr.get())), "{own:?}");
+    // The loader runs first, and is listed after the program that it loads.
+    let Some((folder, program)) = native("forks.c", &["-O1"]) else { return };
+    let summary = record(&job(&folder, &[], &program));
+    let trace = DRMEMTRACE.open(&Source::open(&summary.path).unwrap(), &OpenOptions::default()).unwrap();
+    let modules = trace.modules();
+    assert_eq!(modules[0].path, program.canonicalize().unwrap());
+    assert!(modules.len() >= 3, "program, loader and C library: {modules:?}");
+}
+
+#[test]
 fn limits_are_exact_for_one_thread() {
     let Some((folder, program)) = native("counted.s", FREESTANDING) else { return };
     let whole = entries(&record(&job(&folder, &[], &program)).path).remove(0);

@@ -15,6 +15,7 @@
 //! | `pieces` | joins accesses that the emulator splits |
 //! | `events` | signals, and entries that wait for the end of their handlers |
 //! | `functions` | the function at which recording starts |
+//! | `modules` | the files of code, listed beside the trace |
 //! | `process`, `session`, `target` | state shared by threads; the files of their entries |
 //! | `syscalls` | system calls that matter to a trace |
 
@@ -22,6 +23,7 @@ mod code;
 mod drain;
 mod events;
 mod functions;
+mod modules;
 mod pieces;
 mod process;
 mod session;
@@ -164,9 +166,6 @@ fn command(emulator: &Path, plugin: &Path, ring: &str, program: &Program, job: &
     plugged.push(format!(",ring={ring}"));
     if job.follows_forks {
         plugged.push(",follow=1");
-    }
-    if job.limits.start_at.is_some() {
-        plugged.push(",modules=1");
     }
     let prefix = program.prefix().filter(|_| std::env::var_os("QEMU_LD_PREFIX").is_none());
     if let Some(prefix) = prefix {
