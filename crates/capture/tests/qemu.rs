@@ -8,7 +8,7 @@
 
 use quipu_capture::limits::Limits;
 use quipu_capture::qemu;
-use quipu_capture::record::{Job, Next, Summary};
+use quipu_capture::record::{Job, Next, Prints, Summary};
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::check::{CHECK, CheckReport};
 use quipu_drmemtrace::record::{Entry, Marker, Type};
@@ -68,6 +68,7 @@ fn job(folder: &TempDir, command: &[&str], program: &Path) -> Job {
         command: all,
         output: Some(folder.path().join("out")),
         replace: Replace::Allowed,
+        prints: Prints::default(),
         limits: Limits::default(),
         follows_forks: false,
         pack: PackOptions { packing: Packing::Zip, level: Some(1) },

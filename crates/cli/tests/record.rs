@@ -54,6 +54,31 @@ fn a_program_keeps_its_streams_and_its_exit_code() {
 }
 
 #[test]
+fn a_trace_on_standard_output_is_a_stream() {
+    if !can_record("qemu") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let record = ["record", "-o", "-", "--max-instrs", "2k", "--", "sh", "-c", "echo a word"];
+    let mut command = Command::cargo_bin("quipu").unwrap();
+    let output =
+        command.current_dir(folder.path()).env("TMPDIR", folder.path()).args(record).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    // The program's own output does not get into the stream.
+    assert!(said.starts_with("a word\n"), "{said}");
+    assert!(said.contains("recorded: 2,000 instructions of one thread in standard output, "), "{said}");
+    let mut command = Command::cargo_bin("quipu").unwrap();
+    let counts =
+        command.args(["analyze", "counts", "--json", "-"]).write_stdin(output.stdout).output().unwrap();
+    let counts = String::from_utf8(counts.stdout).unwrap();
+    assert!(counts.contains("\"instructions\": 2000"), "{counts}");
+    assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "the folder is empty again");
+    let (code, _, said) = quipu(folder.path(), &["record", "-o", "-", "--follow-fork", "--", "true"]);
+    assert!(code == Some(2) && said.contains("one stream has one process"), "{said}");
+}
+
+#[test]
 fn children_are_left_out_with_a_word_or_have_traces_to_open() {
     if !can_record("qemu") {
         return;

@@ -65,7 +65,7 @@ pub fn record(job: &Job) -> Result<Summary> {
     // Children would write to the same text. Lines about system calls are the only sign that there were any.
     command.args(["--child-silent-after-fork=yes", "--trace-syscalls=yes"]).arg(log);
     command.arg(&program.path).args(program.args.iter().skip(1));
-    let mut child = Child::start(command)?;
+    let mut child = Child::start(command, job.prints)?;
     let pid = child.pid();
     let (status, copied) = std::thread::scope(|scope| {
         let copier = scope.spawn(|| copy(reader, packer, &job.limits, &n_bytes));
@@ -98,6 +98,7 @@ pub fn record(job: &Job) -> Result<Summary> {
     };
     Ok(Summary {
         path,
+        program: program.path,
         processes: vec![process],
         findings: Vec::new(),
         n_refused: 0,

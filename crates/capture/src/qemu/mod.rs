@@ -110,7 +110,7 @@ pub fn record(job: &Job) -> Result<Summary> {
     let mut session = Session::new(program.machine, &program.name, folder, pool, job.pack, gate);
     let command = command(&emulator, &plugin, &ring, &program, job);
     (session.is_split, session.start_at) = (job.follows_forks, start_at);
-    let mut child = Child::start(command)?;
+    let mut child = Child::start(command, job.prints)?;
     session.main_pid = child.pid();
     let status = drain_all(&session, &shared, &mut child)?;
     let (processes, findings) = session.finish()?;
@@ -121,6 +121,7 @@ pub fn record(job: &Job) -> Result<Summary> {
     let processes = processes.into_iter().map(|process| process.lies_in(&path)).collect();
     Ok(Summary {
         path,
+        program: program.path,
         processes,
         findings,
         n_refused: shared.n_refused(),

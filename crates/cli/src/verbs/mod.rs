@@ -91,7 +91,7 @@ impl Verb {
             Verb::Disassemble(options) => disassemble::run(options, common, screen),
             Verb::Assemble(options) => assemble::run(options, common, screen),
             Verb::Recover(options) => recover::run(options, common, screen),
-            Verb::Record(options) => record::run(options, screen),
+            Verb::Record(options) => record::run(options, common, screen),
             Verb::Sim(options) => sim::run(options, common, screen),
             Verb::Run(options) => run::run(options, common, screen),
             Verb::Sql(options) => sql::run(options, common, screen),
