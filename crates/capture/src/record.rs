@@ -13,6 +13,8 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// A recording job.
 #[derive(Clone, Debug)]
@@ -31,6 +33,8 @@ pub struct Job {
     pub follows_forks: bool,
     /// Container and compression level.
     pub pack: PackOptions,
+    /// Bytes of all files so far, counted while the program runs; stays 0 with front ends that only see files afterwards.
+    pub n_bytes: Arc<AtomicU64>,
 }
 
 /// Result of a recording.

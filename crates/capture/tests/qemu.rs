@@ -22,6 +22,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -72,6 +73,7 @@ fn job(folder: &TempDir, command: &[&str], program: &Path) -> Job {
         limits: Limits::default(),
         follows_forks: false,
         pack: PackOptions { packing: Packing::Zip, level: Some(1) },
+        n_bytes: Arc::default(),
     }
 }
 

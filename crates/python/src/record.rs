@@ -51,6 +51,7 @@ pub(crate) fn record(
         },
         follows_forks: follow_fork,
         pack: PackOptions { packing, level: Some(level) },
+        n_bytes: Arc::default(),
     };
     let watch = Arc::new(Watch::new());
     let done = watched(py, &watch, None, || {

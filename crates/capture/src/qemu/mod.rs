@@ -106,7 +106,7 @@ pub fn record(job: &Job) -> Result<Summary> {
     let (fresh, folder) = Fresh::folder(&path, job.replace, &is_recorded)?;
     let n_cores = std::thread::available_parallelism().map_or(1, usize::from);
     let pool = Pool::new(n_cores)?;
-    let gate = Gate::new(&job.limits);
+    let gate = Gate::new(&job.limits, job.n_bytes.clone());
     let mut session = Session::new(program.machine, &program.name, folder, pool, job.pack, gate);
     let command = command(&emulator, &plugin, &ring, &program, job);
     (session.is_split, session.start_at) = (job.follows_forks, start_at);

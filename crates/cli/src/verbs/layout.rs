@@ -1,6 +1,6 @@
 //! `quipu layout`: records a program, and reports its types and other layouts of one of them.
 
-use super::record::say;
+use super::record::{recorded, say};
 use quipu::engine::{self, plan};
 use quipu::model::fresh::Replace;
 use quipu::model::pass::Report;
@@ -18,6 +18,7 @@ use quipu_console::session::{self, Extent, Verdict};
 use serde_json::Map;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Record a program, and report its types and better layouts
 ///
@@ -82,8 +83,9 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         limits: Limits::default(),
         follows_forks: false,
         pack: PackOptions { packing: Packing::Zip, level: Some(1) },
+        n_bytes: Arc::default(),
     };
-    let summary = (front_end.record)(&job)?;
+    let summary = recorded(&job, front_end, screen)?;
     let outcome = say(&summary, &format!("`{}`", summary.path.display()), front_end, screen);
     let trace = quipu::open_path(&summary.path, &OpenOptions::default())?;
     let mut given = Given::default();

@@ -11,7 +11,7 @@ use quipu_capture::record::{
 use quipu_console::input::Opening;
 use quipu_console::rewrite::{self, Answer, Target};
 use quipu_console::screen::{Outcome, Result, Screen};
-use quipu_console::session::{OF_A_FILE, Verdict};
+use quipu_console::session::{self, OF_A_FILE, Verdict};
 use quipu_console::{Common, number, terminal};
 use quipu_view::{bytes_text, grouped};
 use std::ffi::OsString;
@@ -21,6 +21,9 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Record the execution of a program
 ///
@@ -146,8 +149,9 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         limits,
         follows_forks: options.follow_fork,
         pack: PackOptions { packing: options.container, level: Some(options.level.unwrap_or(1)) },
+        n_bytes: Arc::default(),
     };
-    let summary = (front_end.record)(&job)?;
+    let summary = recorded(&job, front_end, screen)?;
     let place = if is_piped { "standard output".into() } else { format!("`{}`", summary.path.display()) };
     let outcome = say(&summary, &place, front_end, screen);
     match folder {
@@ -158,6 +162,15 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         0 => outcome,
         code => Outcome::Program(code),
     })
+}
+
+/// Records a program; says on a terminal now and then how far that is.
+pub(super) fn recorded(job: &Job, front_end: &FrontEnd, screen: &Screen) -> Result<Summary> {
+    let now = |elapsed: Duration| match job.n_bytes.load(Ordering::Relaxed) {
+        0 => format!("recording: {} s so far", elapsed.as_secs()),
+        n_bytes => format!("recording: {} s, {} so far", elapsed.as_secs(), bytes_text(n_bytes)),
+    };
+    Ok(session::reported(screen, now, || (front_end.record)(job))?)
 }
 
 /// Name of a trace before it is written to standard output.
