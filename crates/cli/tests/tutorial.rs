@@ -200,6 +200,78 @@ fn the_commonest_jobs_are_done_as_their_page_says() {
     assert!(outputs.len() >= page.matches("\n### ").count());
 }
 
+/// The commands of the overview in the README, with a trace of the repository in the place of `TRACE`; without those that
+/// name further files of the reader, or only a verb.
+fn overview(readme: &str) -> Vec<String> {
+    let lines = steps(readme).into_iter().map(|step| step.command);
+    let commands = lines.flat_map(|line| {
+        let line = line.split(" # ").next().unwrap_or_default().to_owned();
+        line.split(';').map(|command| command.trim().to_owned()).collect::<Vec<_>>()
+    });
+    let is_whole = |command: &String| {
+        let mut words = command.split_whitespace();
+        let is_ours = words.next() == Some("quipu") && words.next() != Some("sql");
+        is_ours && words.any(|word| word == "TRACE") && !words_of_the_reader(command)
+    };
+    let trace = |command: String| match command.contains(" describe ") {
+        true => command.replace("TRACE", "traces/stream/all-types.quipu"),
+        false => command.replace("TRACE", "traces/drmemtrace/tiny.gz"),
+    };
+    commands.filter(is_whole).map(trace).collect()
+}
+
+/// Whether a command names a program, a type or a text of the reader, or leaves something out.
+fn words_of_the_reader(command: &str) -> bool {
+    command.split_whitespace().any(|word| matches!(word, "P" | "T" | "…" | "DIR" | "game.trace"))
+}
+
+#[test]
+fn what_the_readme_gives_an_overview_of_can_be_typed() {
+    let desk = Desk::with_traces();
+    let commands = overview(&fs::read_to_string(docs().join("../README.md")).unwrap());
+    assert!(commands.len() >= 8, "{commands:?}");
+    for command in &commands {
+        assert!(!desk.type_in(command).is_empty() || command.contains("--html"), "{command}");
+    }
+    // So can what these pages begin with, in another folder, since outputs have the same names.
+    let desk = Desk::with_traces();
+    for page in ["report.md", "formats/columnar.md"] {
+        let steps = steps(&fs::read_to_string(docs().join(page)).unwrap());
+        assert!(!steps.is_empty(), "{page}");
+        steps.iter().for_each(|step| drop(desk.type_in(&step.command)));
+    }
+}
+
+/// The words after `quipu` at the beginning of lines and of code within lines.
+fn named_verbs(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices("quipu ").filter_map(move |(at, name)| {
+        let is_command = at == 0 || text[..at].ends_with(['`', '\n']);
+        let rest = &text[at + name.len()..];
+        let end = rest.find(|c: char| !(c.is_ascii_lowercase() || matches!(c, '-' | '+')));
+        let word = &rest[..end.unwrap_or(rest.len())];
+        // Options, paths and words in capitals are other arguments.
+        (is_command && word.starts_with(|c: char| c.is_ascii_lowercase())).then_some(word)
+    })
+}
+
+#[test]
+fn every_verb_that_a_page_names_exists() {
+    let command = quipu_cli::command();
+    let is_verb = |word: &str| word == "help" || command.find_subcommand(word).is_some();
+    let folder = |path: PathBuf| fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+    let pages = folder(docs()).chain(folder(docs().join("formats"))).chain([docs().join("../README.md")]);
+    let mut n_named = 0;
+    for page in pages.filter(|path| path.extension().is_some_and(|end| end == "md")) {
+        let text = fs::read_to_string(&page).unwrap();
+        for word in named_verbs(&text) {
+            // `quipu trace.zip` is `quipu report trace.zip`.
+            assert!(is_verb(word) || word == "trace", "{}: `quipu {word}`", page.display());
+            n_named += 1;
+        }
+    }
+    assert!(n_named > 300, "{n_named}");
+}
+
 #[test]
 fn what_the_tutorial_types_shows_what_it_says() {
     let desk = Desk::new();
