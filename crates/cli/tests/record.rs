@@ -79,6 +79,32 @@ fn a_trace_on_standard_output_is_a_stream() {
 }
 
 #[test]
+fn code_has_names_until_the_program_is_built_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let compile = |more: &str| {
+        let source = "int work(int n) { volatile int sum = 0; for (int i = 0; i < n; i++) sum += i; return sum; }\n\
+                      int main(void) { return work(50000) == 0; }\n";
+        std::fs::write(folder.path().join("prog.c"), format!("{more}{source}")).unwrap();
+        let args = ["-O0", "-g", "-Wl,--build-id", "prog.c", "-o", "prog"];
+        let compiler = std::process::Command::new("gcc").current_dir(folder.path()).args(args).status();
+        compiler.is_ok_and(|status| status.success())
+    };
+    if !can_record("qemu") || !compile("") {
+        return;
+    }
+    let (code, _, said) = quipu(folder.path(), &["record", "-o", "out", "--", "./prog"]);
+    assert_eq!(code, Some(0), "{said}");
+    let hot = || quipu(folder.path(), &["analyze", "hot", "--top", "3", "out"]).1;
+    let is_named = |hot: &str| hot.lines().filter(|line| line.ends_with("  work prog.c:1")).count() >= 3;
+    assert!(is_named(&hot()), "{}", hot());
+    let (_, advice, said) = quipu(folder.path(), &["analyze", "types", "out"]);
+    assert!(advice.is_empty() && said.contains("/prog --base 0x"), "{said}");
+    // Addresses of another build are those of other code.
+    assert!(compile("int before(int n) { return n + 1; }\n"));
+    assert!(!hot().contains("prog.c:"), "{}", hot());
+}
+
+#[test]
 fn children_are_left_out_with_a_word_or_have_traces_to_open() {
     if !can_record("qemu") {
         return;

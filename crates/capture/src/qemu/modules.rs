@@ -7,7 +7,7 @@
 use object::{Object, ObjectSegment, ReadCache};
 use quipu_model::Result;
 use quipu_model::fresh::{Folder, cannot};
-use quipu_symbols::functions::loaded;
+use quipu_symbols::functions::{build_id, loaded};
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::fs::File;
@@ -97,13 +97,20 @@ impl Modules {
             "Module Table: version 4, count {}\nColumns: id, containing_id, start, end, entry, offset, path\n",
             rows.len()
         );
-        for (id, Module { start, end, path }) in rows.into_iter().enumerate() {
+        for (id, Module { start, end, path }) in rows.iter().copied().enumerate() {
             // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
                 "{id:>3}, {id:>3}, {start:#018x}, {end:#018x}, 0x0000000000000000, 0000000000000000, v#1,0, {}",
                 path.display()
             );
+        }
+        // Other readers of such lists end after the rows.
+        for (id, module) in rows.iter().enumerate() {
+            if let Some(build) = build_id(&module.path) {
+                let digits: String = build.iter().map(|byte| format!("{byte:02x}")).collect();
+                let _ = writeln!(text, "build-id {id} {digits}");
+            }
         }
         text
     }

@@ -1,6 +1,7 @@
 //! `quipu analyze`: named analyses, in full, in one read of the trace.
 
 use crate::layout::LayoutFlags;
+use crate::naming;
 use crate::page::{self, PageOptions};
 use crate::typing::Typing;
 use quipu::engine::{plan, tables};
@@ -145,7 +146,11 @@ fn analyse(options: &Options, common: &Common, screen: &Screen) -> Result<Outcom
     let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
     let verdict = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);
     verdict.say_lost(screen);
-    let documents = || parts::documents(&outcome.reports, &outcome.parts);
+    let documents = || {
+        let mut documents = parts::documents(&outcome.reports, &outcome.parts);
+        naming::name_code(&mut documents, &*trace);
+        documents
+    };
     if options.page.is_wanted() {
         let mut documents = documents();
         documents.insert(0, page::verdict(&verdict));

@@ -140,7 +140,7 @@ impl Names {
             File { addresses, placed, path, read }
         };
         let mut all: Vec<File> = Vec::new();
-        for Module { addresses, placed, path } in self.trace.modules() {
+        for Module { addresses, placed, path, .. } in self.trace.modules() {
             // What has no path, such as `[vdso]`, is no file.
             if path.is_absolute() {
                 all.push(file(addresses, placed, path));
