@@ -94,7 +94,14 @@ fn code_has_names_until_the_program_is_built_anew() {
     }
     let (code, _, said) = quipu(folder.path(), &["record", "-o", "out", "--", "./prog"]);
     assert_eq!(code, Some(0), "{said}");
-    let hot = || quipu(folder.path(), &["analyze", "hot", "--top", "3", "out"]).1;
+    let hot = || {
+        let mut command = Command::cargo_bin("quipu").unwrap();
+        command
+            .current_dir(folder.path())
+            .env("COLUMNS", "132")
+            .args(["analyze", "hot", "--top", "3", "out"]);
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
     let is_named = |hot: &str| hot.lines().filter(|line| line.ends_with("  work prog.c:1")).count() >= 3;
     assert!(is_named(&hot()), "{}", hot());
     let (_, advice, said) = quipu(folder.path(), &["analyze", "types", "out"]);
