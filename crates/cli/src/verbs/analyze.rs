@@ -1,5 +1,6 @@
 //! `quipu analyze`: named analyses, in full, in one read of the trace.
 
+use crate::captured;
 use crate::layout::LayoutFlags;
 use crate::naming;
 use crate::page::{self, PageOptions};
@@ -7,6 +8,7 @@ use crate::typing::Typing;
 use quipu::engine::{plan, tables};
 use quipu::model::options::{Kind, nearest};
 use quipu::model::{Error, Given, OptionSpec, Tool, Trace, Window};
+use quipu_capture::tsan::MADE;
 use quipu_console::Common;
 use quipu_console::flags::{Flagged, Flags};
 use quipu_console::input::{Input, check_threads};
@@ -50,6 +52,9 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Range")]
     take: Option<u64>,
 }
+
+/// Analyses that attribute accesses to types.
+const OF_TYPES: &[&str] = &["types", "layout"];
 
 /// Heading of the options of `aggregate`.
 const AGGREGATE: &str = "Aggregations";
@@ -158,6 +163,12 @@ fn analyse(options: &Options, common: &Common, screen: &Screen) -> Result<Outcom
         page::write(&options.page, &options.input, &*trace, &documents, screen)?;
     }
     let names: Vec<&str> = tools.iter().map(|tool| tool.info().name).collect();
+    if OF_TYPES.iter().any(|name| names.contains(name)) && captured::is_capture(&options.input.stored.path) {
+        screen.say(format_args!(
+            "note: types of allocations are found when a recording becomes a trace: \
+             `quipu convert NAME.quipu -o NAME.trace --to {MADE}`"
+        ));
+    }
     if options.json {
         let mut answer = Map::new();
         answer.insert("trace".into(), options.input.name().into());

@@ -246,6 +246,10 @@ fn layout_records_and_reports_in_one() {
             layout(&["--force", "-o", "list.trace", "--type", "person", "--", "./list"]);
         assert_eq!(code, Some(0), "{compiler}: {said}");
         assert!(answer.contains("struct person *next;"), "{compiler}: {answer}");
+        let recording = ["analyze", "types", "--json", "list.quipu"];
+        let output = quipu().current_dir(&scene.folder).args(recording).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success() && said.contains("-o NAME.trace --to "), "{compiler}: {said}");
         let (code, answer, said) = layout(&["--", "true"]);
         assert_eq!((code, answer.as_str()), (Some(2), ""), "{said}");
         assert!(said.contains("was not compiled to record") && said.contains("`quipu cc -g`"), "{said}");
