@@ -3,7 +3,7 @@
 //! Every table, lens and result has a schema, and the engine's rows refer to nothing outside of themselves. An [`Encoder`]
 //! turns their columns into a `RecordBatch`: vectors and texts change owners without a copy; bits, names and signs are written
 //! anew. A [`Decoder`] does the reverse. Properties that Arrow cannot express (roles, units, how a row without a value is
-//! marked, the numbers behind names) are stored in the metadata of fields, so that encoding and then decoding changes nothing;
+//! marked, the numbers of names) are stored in the metadata of fields, so that encoding and then decoding changes nothing;
 //! [`schema`] lists the keys.
 //!
 //! A [`RowFile`](read::RowFile) reads files from any program. A [`Sink`] writes batches as a file or stream of Arrow, or as

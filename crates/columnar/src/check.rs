@@ -1,10 +1,10 @@
-//! `check`: whether all rows of all files can be read.
+//! The tool `check`: tests whether all rows of all files can be read.
 
 use crate::rules;
 use quipu_model::check::{self, FoundCheck};
 use quipu_model::{Columns, ToolInfo};
 
-/// The tool `check` of files of Parquet and Arrow.
+/// The tool `check` for Parquet and Arrow files.
 pub static CHECK: FoundCheck = FoundCheck {
     info: &INFO,
     rules: rules::RULES,

@@ -1,7 +1,7 @@
-//! `convert` into a stream: the rows of all tables as records of schemas of their names.
+//! `convert` to a stream: writes the rows of each table as records of a schema with the table's name.
 //!
-//! Each shard is a stream of the producer. Columns keep their names, types, roles and units; where a row may lack a value, the
-//! field is optional. Lenses are filled by roles again, so their rows are written only where there is no table.
+//! Each shard becomes a stream of the producer. Columns keep their names, types, roles and units; where a row may lack a value,
+//! the field is optional. Streams fill lenses by roles, so rows of lenses are not written, only those of tables.
 
 use crate::INFO as FORMAT;
 use crate::trace;
@@ -21,7 +21,7 @@ use quipu_stream::spec::{FieldSpec, SchemaSpec, Ty};
 use quipu_stream::write::{Options, StreamWriter, Writer};
 use std::io::{BufWriter, Write};
 
-/// The transform.
+/// The transform `convert` to a stream.
 #[derive(Debug)]
 pub struct ToStream;
 
@@ -31,10 +31,10 @@ static INFO: TransformInfo = TransformInfo {
     options: &[],
 };
 
-/// Numbers of roles from here on are our own, and stand in no stream.
+/// Roles with this number or a larger one are internal to Quipu and are not written to streams.
 const OWN_ROLES: u16 = 0x8000;
 
-/// A table on its way.
+/// A table that is being converted, and the layout of its records.
 struct Table {
     schema: std::sync::Arc<Schema>,
     types: Vec<Ty>,
@@ -87,7 +87,7 @@ impl Transform for ToStream {
             .take(&mut opening, SoFar::default())
             .map_err(|refused| intake.read_on(refused, rest_of(&trace, &tables, None)))?;
         if tables.is_empty() {
-            // Those that there were may be damaged.
+            // Perhaps there were tables that are damaged.
             let lenses_only = || {
                 let error = Error::unsupported("the files have lenses only, whose rows no schema describes");
                 error
@@ -148,7 +148,8 @@ fn scan_of(tables: &[Table], shard: ShardId) -> Scan {
     Scan { tables: (0..tables.len()).collect(), ..Scan::new(shard) }
 }
 
-/// What is found by reading on: the rest of a shard, or the whole of the first, and all shards after it.
+/// Returns the findings of the rest of the trace: of the rows left in the shard that `begun` reads, then of all shards after
+/// it; of all shards if `begun` is `None`.
 fn rest_of<'a>(
     trace: &'a dyn Trace,
     tables: &'a [Table],
@@ -171,7 +172,7 @@ fn rest_of<'a>(
     }
 }
 
-/// What findings say is lost, as the stream says it.
+/// Converts the losses in findings to a loss record of the stream; `None` if nothing is lost.
 fn loss_of(findings: &[Finding]) -> Option<Lost> {
     let sum = quipu_model::Lost::of(findings, None).sum()?;
     let records = sum.records.exactly().unwrap_or(MANY);
@@ -194,7 +195,7 @@ impl Table {
     }
 }
 
-/// The schema of the records that rows of a table are.
+/// The stream's schema for rows of a table.
 fn spec_of(schema: &Schema) -> SchemaSpec {
     let fields = schema.fields.iter().map(|field| FieldSpec {
         name: field.name.to_string(),
@@ -207,7 +208,7 @@ fn spec_of(schema: &Schema) -> SchemaSpec {
     SchemaSpec { fields: fields.collect(), ..SchemaSpec::new(&schema.name) }
 }
 
-/// Where each field begins.
+/// Byte offset of each field in a record.
 fn places(spec: &SchemaSpec) -> Vec<usize> {
     let mut at = 0_u32;
     let place = |field: &FieldSpec| {
@@ -219,12 +220,12 @@ fn places(spec: &SchemaSpec) -> Vec<usize> {
     spec.fields.iter().map(place).collect()
 }
 
-/// The type of values of a column; `name` is that of types that have one.
+/// The stream's type for values of a column. Types that need a name get `name`.
 fn ty_of(field: &Field, name: &str) -> Ty {
     let named = |names: &Names| {
         let base = Box::new(number_of(names.storage()));
         let is_signed = matches!(names.storage(), Storage::I8 | Storage::I16 | Storage::I32 | Storage::I64);
-        // Below 0 they are a two's complement.
+        // Negative numbers are stored in two's complement.
         let value = |number: u64| if is_signed { i128::from(number as i64) } else { i128::from(number) };
         let names = names.iter().map(|(number, name)| (value(number), name.to_owned())).collect();
         (base, names)
@@ -274,7 +275,7 @@ fn number_of(storage: Storage) -> Ty {
     }
 }
 
-/// Puts a value at a place of the body.
+/// Writes the value of a row at offset `at` of the body.
 fn put(body: &mut Body<'_>, at: usize, ty: &Ty, field: &Field, column: ColumnRef<'_>, row: usize) {
     let number = || column.number(row).to_le_bytes();
     match ty {

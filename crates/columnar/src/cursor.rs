@@ -1,7 +1,7 @@
-//! Rows of one file, in the order of its records.
+//! Reads the rows of one file in the order of their records.
 //!
-//! Groups and pages without a record of the window, or without a row that is wanted, are not unpacked, where the file says what
-//! they have. What is damaged is passed over group by group.
+//! Groups and pages are not decompressed if the file's statistics show that they have no record of the window or no row that
+//! meets the conditions. A damaged group is skipped from the damage on.
 
 use crate::reader::MAX_RECORDS;
 use crate::rules;
@@ -12,33 +12,33 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Rows of one record that wait at most.
+/// With this many waiting rows, no more are loaded. It is an error if all of them belong to one record.
 const MAX_WAITING: usize = 1 << 20;
 
-/// How rows of a file belong to records.
+/// How rows of a file are assigned to records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Numbering {
-    /// A column has the position of the record, counted from 1.
+    /// The column with this index has the position of the record, counted from 1.
     Column(usize),
-    /// Each row is a record, the first of them with this position, counted from 0.
+    /// Each row is a record; its position is that of the row in the file.
     Rows,
-    /// Rows are of no record.
+    /// Rows belong to no record.
     None,
 }
 
-/// Some rows.
+/// Loaded rows of a file.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     pub(crate) columns: Vec<Column>,
     pub(crate) n_rows: usize,
-    /// Positions of records, counted from 0; ascending.
+    /// Position of each row's record, counted from 0, ascending; empty if rows belong to no record.
     pub(crate) records: Vec<u64>,
-    /// The next row.
+    /// Index of the next row to deliver.
     pub(crate) at: usize,
 }
 
 impl Chunk {
-    /// The first row from the next one on whose record is not before this one.
+    /// Index of the first undelivered row whose record is not before `record`.
     pub(crate) fn row_at(&self, record: u64) -> usize {
         if self.records.is_empty() {
             return self.at;
@@ -47,44 +47,44 @@ impl Chunk {
     }
 }
 
-/// A read of a file.
+/// A sequential read of a file.
 #[derive(Debug)]
 pub(crate) struct Cursor {
     file: Arc<RowFile>,
     name: String,
     columns: Vec<usize>,
     pub(crate) numbering: Numbering,
-    /// The columns of threads and processes.
+    /// Columns with the thread and the process of a row.
     pub(crate) thread: Option<usize>,
     pub(crate) process: Option<usize>,
-    /// Records of the window; rows before are passed over.
+    /// Requested records; rows of others are skipped.
     window: Range<u64>,
-    /// What rows have to have; others may be passed over, too.
+    /// Conditions on rows. Rows that do not meet them may be skipped.
     wanted: Vec<Wanted>,
     groups: Range<usize>,
     n_flaws_told: usize,
     rows: Option<Begun>,
-    /// Rows of the file before the next ones.
+    /// Number of rows of the file before the next ones to load.
     n_before: u64,
     pub(crate) queue: VecDeque<Chunk>,
     last: u64,
     is_over: bool,
     has_told_order: bool,
     pub(crate) findings: Vec<Finding>,
-    /// Packed bytes of groups that were begun.
+    /// Compressed bytes of the rows chosen so far, estimated from the sizes of their groups.
     pub(crate) n_bytes: u64,
 }
 
-/// A group that is read.
+/// The group that is being read.
 #[derive(Debug)]
 struct Begun {
     group: usize,
     rows: GroupRows,
-    /// No record after it is of the window.
+    /// Whether no later group has records of the window.
     is_last: bool,
 }
 
-/// What is read of a file.
+/// Columns, numbering, window and conditions that a read of a file asks for.
 #[derive(Clone, Debug)]
 pub(crate) struct Wish {
     pub(crate) columns: Vec<usize>,
@@ -102,7 +102,7 @@ impl Cursor {
         if let Numbering::Column(column) = numbering {
             columns.push(column);
             if window != (0..u64::MAX) {
-                // They are counted from 1.
+                // The column counts from 1.
                 let accepts = i128::from(window.start) + 1..=window.end.into();
                 wanted.push(Wanted { column, accepts, ascends_to: Some(MAX_RECORDS.into()) });
             }
@@ -137,18 +137,18 @@ impl Cursor {
         self.is_over
     }
 
-    /// The record of the next row, counted from 0.
+    /// The record of the next row, counted from 0; `None` if no row is loaded or rows belong to no record.
     pub(crate) fn next_record(&self) -> Option<u64> {
         let chunk = self.queue.front()?;
         chunk.records.get(chunk.at).copied()
     }
 
-    /// The last record whose rows are all loaded, exclusive: more may come of the one at it.
+    /// The record up to which all rows are loaded, exclusive: more rows of this record may follow.
     pub(crate) fn complete_until(&self) -> u64 {
         if self.is_over { u64::MAX } else { self.last }
     }
 
-    /// Loads rows until all of the records before `end` are there, or as many as may wait.
+    /// Loads rows until those of all records before `end` are loaded, or too many rows wait.
     ///
     /// # Errors
     /// `Limit` if a record has too many rows.
@@ -168,7 +168,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// Loads the next rows of a file whose rows are of no record; false if there are none.
+    /// Loads the next rows of a file whose rows belong to no record; false if none are left.
     pub(crate) fn load_some(&mut self) -> bool {
         while self.queue.is_empty() && !self.is_over {
             self.load();
@@ -176,7 +176,7 @@ impl Cursor {
         !self.queue.is_empty()
     }
 
-    /// Drops chunks without rows that are still to be handed out.
+    /// Drops chunks whose rows have all been delivered.
     pub(crate) fn tidy(&mut self) {
         while self.queue.front().is_some_and(|chunk| chunk.at >= chunk.n_rows) {
             self.queue.pop_front();
@@ -200,7 +200,7 @@ impl Cursor {
         }
     }
 
-    /// Begins with the next group that may have records of the window.
+    /// Starts the next group if it may have records of the window.
     fn begin(&mut self) {
         let next = self.groups.next();
         self.tell_flaws(next);
@@ -223,7 +223,7 @@ impl Cursor {
         }
         self.n_bytes += match u128::from(about.n_rows) {
             0 => about.n_bytes,
-            all => (u128::from(about.n_bytes) * u128::from(chosen.n_rows(about.n_rows)) / all) as u64, // A part.
+            all => (u128::from(about.n_bytes) * u128::from(chosen.n_rows(about.n_rows)) / all) as u64, // A share.
         };
         match self.file.read(group, &self.columns, &chosen) {
             Ok(rows) => {
@@ -234,7 +234,7 @@ impl Cursor {
         }
     }
 
-    /// The rows of a group that may be of records of the window, and have what is wanted.
+    /// Returns the rows of a group that may belong to records of the window and meet the conditions.
     fn choose(&self, group: usize) -> Result<Choice> {
         let about = self.file.groups()[group];
         let of_window = |record: u64| record.saturating_sub(about.first_row).min(about.n_rows);
@@ -250,7 +250,7 @@ impl Cursor {
         Ok(chosen)
     }
 
-    /// Notes what is wrong with the file before a group, or to its end.
+    /// Reports the flaws of the file before group `next`, or all that are left if it is `None`.
     fn tell_flaws(&mut self, next: Option<usize>) {
         let flaws = &self.file.flaws()[self.n_flaws_told..];
         let n = flaws.partition_point(|flaw| next.is_none_or(|next| flaw.n_groups_before <= next));
@@ -258,7 +258,7 @@ impl Cursor {
         self.n_flaws_told += n;
     }
 
-    /// Notes that the rest of a group is lost.
+    /// Reports that the rest of a group is lost.
     #[cold]
     fn lose(&mut self, group: usize, error: &Error) {
         let about = self.file.groups()[group];
@@ -276,7 +276,7 @@ impl Cursor {
         self.findings.push(rules::lost(&rules::GROUP, &error, n_rows, is_end));
     }
 
-    /// Takes rows of a group that were unpacked.
+    /// Queues decoded rows of a group, with the positions of their records.
     fn take(&mut self, group: usize, rows: Rows) {
         let Rows { n_rows, rows, columns } = rows;
         let first_row = self.file.groups()[group].first_row;
@@ -315,7 +315,7 @@ impl Cursor {
         let mut chunk = Chunk { columns, n_rows, records, at: 0 };
         if self.numbering != Numbering::None {
             chunk.at = chunk.row_at(self.window.start);
-            // Rows after the window are not wanted; the rest of the file has no others.
+            // Rows after the window are not needed, and the rest of the file has only such rows.
             let end = chunk.row_at(self.window.end);
             if end < chunk.n_rows {
                 chunk.n_rows = end;

@@ -1,4 +1,4 @@
-//! Recognising files and folders, and opening files when they are read.
+//! Recognises files and folders, and opens files when they are read.
 
 use crate::manifest::MANIFEST;
 use crate::rules;
@@ -9,15 +9,15 @@ use quipu_source::{Codec, Container, Source};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-/// Bytes that tell what a file is.
+/// Number of first bytes that identify a file.
 const HEAD_BYTES: usize = 16;
-/// Files that a folder without a manifest may have.
+/// Maximum number of files in a folder without a manifest.
 pub(crate) const MAX_FILES: usize = 1 << 16;
 
-/// Bytes at the end that tell the same.
+/// Number of last bytes that identify a file.
 const TAIL_BYTES: usize = 8;
 
-/// What a file holds by its first bytes.
+/// Identifies a file by its first bytes.
 fn form_of(source: &Source) -> Option<Form> {
     if source.is_folder() {
         return None;
@@ -25,7 +25,7 @@ fn form_of(source: &Source) -> Option<Form> {
     form_of_head(&source.head(HEAD_BYTES).ok()?)
 }
 
-/// What a file holds by its last bytes, or by its name: what its first ones say may be damaged.
+/// Identifies a file by its last bytes or its name, for files whose first bytes are damaged.
 fn form_of_end(source: &Source) -> Option<Form> {
     let of_tail = source.packed_tail(TAIL_BYTES).ok().and_then(|tail| form_of_tail(&tail));
     of_tail.or_else(|| match Path::new(source.name()).extension()?.to_str()? {
@@ -36,7 +36,7 @@ fn form_of_end(source: &Source) -> Option<Form> {
     })
 }
 
-/// How sure it is that a source was one of Parquet or Arrow before its first bytes were damaged, or its manifest.
+/// Recognises Parquet and Arrow files and folders whose first bytes or manifest are damaged; at most `Maybe`.
 pub fn probe_far(source: &Source) -> Confidence {
     let is_one = match source.is_folder() {
         false => form_of_end(source).is_some(),
@@ -45,14 +45,14 @@ pub fn probe_far(source: &Source) -> Confidence {
     if is_one { Confidence::Maybe } else { Confidence::No }
 }
 
-/// True for a folder with folders of files of Parquet, as a manifest names them.
+/// True for a folder with folders of Parquet files, the layout that a manifest describes.
 fn has_tables(folder: &Source) -> bool {
     let is_table =
         |table: &Source| table.is_folder() && plain_files(table).is_ok_and(|files| !files.is_empty());
     folder.files().is_ok_and(|entries| entries.iter().any(is_table))
 }
 
-/// The error for a folder without a manifest, or files of one table.
+/// The error for a folder that has neither a manifest nor only the files of one table.
 pub(crate) fn no_manifest(folder: &Source) -> Error {
     if has_tables(folder) {
         let what = format!("the folder has no `{MANIFEST}`, which says what its tables are");
@@ -63,7 +63,8 @@ pub(crate) fn no_manifest(folder: &Source) -> Error {
     Error::unsupported(what).in_file(folder.name())
 }
 
-/// The error for files of Parquet or Arrow that have no readable row, if that is because they are damaged.
+/// Turns an error from opening into one that reports all data as lost, if damage is the reason. Other errors are returned
+/// unchanged.
 pub(crate) fn all_lost(error: Error) -> Error {
     if !matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Truncated | ErrorKind::Damaged) {
         return error;
@@ -74,7 +75,7 @@ pub(crate) fn all_lost(error: Error) -> Error {
     Error::new(ErrorKind::Damaged, what).at(&place).losing(Loss::from(start)).because(error)
 }
 
-/// How sure it is that a source is one of Parquet or Arrow.
+/// Recognises Parquet and Arrow files and folders by their first bytes or their manifest.
 pub fn probe(source: &Source) -> Confidence {
     let is_marked = |file: &Source| form_of(file) == Some(Form::Parquet);
     if source.is_folder() {
@@ -91,13 +92,14 @@ pub fn probe(source: &Source) -> Confidence {
     }
 }
 
-/// The files of a folder that has nothing but files of Parquet, by their names; none of any other folder.
+/// The files of a folder that has only files named `*.parquet`, besides those whose names begin with `_` or `.`; none for any
+/// other folder, or for one with more than `MAX_FILES`.
 ///
 /// # Errors
-/// What listing says.
+/// Those of listing the folder.
 pub(crate) fn plain_files(folder: &Source) -> Result<Vec<Source>> {
     let files = folder.files()?;
-    // What other programs leave beside the rows, as `_SUCCESS`, begins so.
+    // Other programs put files without rows, such as `_SUCCESS`, next to the data.
     let is_beside = |file: &Source| {
         let name = file.name().rsplit('/').next().unwrap_or_default();
         name.starts_with('_') || name.starts_with('.')
@@ -107,11 +109,11 @@ pub(crate) fn plain_files(folder: &Source) -> Result<Vec<Source>> {
     Ok(if is_all && files.len() <= MAX_FILES { files } else { Vec::new() })
 }
 
-/// A file whose bytes can be read at any place: what a pipe brings is copied into a temporary file first.
+/// Returns a container that can be read at any offset. The content of a pipe is copied to a temporary file first.
 ///
 /// # Errors
-/// `Usage` if a pipe was read before; `Unsupported` for a file that is packed once more; `Io` if the temporary file cannot be
-/// written.
+/// `Usage` if a pipe was read before; `Unsupported` for a file that is compressed as a whole; `Io` if the temporary file cannot
+/// be written.
 pub(crate) fn container(source: &Source) -> Result<Container> {
     let container = source.container()?;
     if container.codec() != Codec::Plain {
@@ -124,11 +126,11 @@ pub(crate) fn container(source: &Source) -> Result<Container> {
     Ok(source.spooled()?.container_as(Codec::Plain)?)
 }
 
-/// A file that is opened when its rows are read.
+/// A file that is opened when it is first read.
 #[derive(Debug)]
 pub(crate) struct LazyFile {
     source: Source,
-    /// The table that it is of.
+    /// Name of its table.
     name: String,
     opened: OnceLock<Arc<RowFile>>,
 }
@@ -151,7 +153,7 @@ impl LazyFile {
         self.source.size_bytes()
     }
 
-    /// What is wrong with it, but for its rows. It does not stay open for that.
+    /// Findings about the file that do not require reading its rows. A file that was not open is closed again.
     pub(crate) fn flaws(&self) -> Vec<Finding> {
         let of = |file: &RowFile| file.flaws().iter().map(rules::of_flaw).collect();
         match self.opened.get() {
@@ -164,7 +166,7 @@ impl LazyFile {
     }
 
     /// # Errors
-    /// What opening says; it is tried anew at the next call.
+    /// Those of [`open`]; the next call tries again.
     pub(crate) fn open(&self) -> Result<&Arc<RowFile>> {
         if let Some(file) = self.opened.get() {
             return Ok(file);
@@ -174,10 +176,10 @@ impl LazyFile {
     }
 }
 
-/// Opens a file whose first bytes say what it is, or its last ones, or its name.
+/// Opens a file, which its first bytes, its last bytes or its name identify.
 ///
 /// # Errors
-/// `Unsupported` if nothing says it; what opening says.
+/// `Unsupported` if none of them does; else those of [`container`] and of [`RowFile::open`].
 pub(crate) fn open(source: &Source, name: &str) -> Result<RowFile> {
     let container = container(source)?;
     let head = container.source().head(HEAD_BYTES)?;

@@ -1,4 +1,4 @@
-//! Rows of a file as rows of a lens: of the lens's own file, or of a table by the roles of its columns.
+//! Fills rows of a lens from its own file, or from a table by the roles of its columns.
 
 use crate::cursor::Chunk;
 use crate::roles::access_word;
@@ -11,12 +11,12 @@ use quipu_model::schema::{Field, Role, Type};
 use quipu_model::{Batch, Code, Columns, Schema, ThreadId};
 use rustc_hash::FxHashMap;
 
-/// The rows of the lens of this name.
+/// Finds the lens with this name.
 pub(crate) fn named(name: &str) -> Option<Columns> {
     Columns::LENSES.iter().map(|lens| lens.rows).find(|rows| rows.names().next() == Some(name))
 }
 
-/// The columns of a lens, in the order in which they are filled below.
+/// Columns of a lens. [`Filling`] refers to them by their position in this list.
 fn columns(lens: Columns) -> &'static [&'static str] {
     match lens {
         Columns::ACCESSES => &["addr", "size", "kind", "pc"],
@@ -29,28 +29,28 @@ fn columns(lens: Columns) -> &'static [&'static str] {
     }
 }
 
-/// Where the columns of a lens stand among those of a file.
+/// Maps columns of a lens to columns of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Filling {
     pub(crate) lens: Columns,
-    /// By the lens's own order.
+    /// Position in the file of each of the lens's columns, in the order of [`columns`]; `None` if the file lacks it.
     at: Vec<Option<usize>>,
-    /// What numbers in columns of names mean.
+    /// Meaning of each number in columns of named values.
     access: Vec<Option<AccessKind>>,
     edge: Vec<Option<CallEdge>>,
     class: Vec<Option<InstrClass>>,
     taken: Vec<Option<Taken>>,
     thread: Vec<Option<ThreadEvent>>,
     region: Vec<Option<RegionEvent>>,
-    /// The fields of those columns: each says which rows have no value.
+    /// Fields of the columns in `at`; they define which rows have no value.
     fields: Vec<Option<Field>>,
     is_by_role: bool,
 }
 
-/// Numbers that a column of names may have and a lens knows.
+/// Numbers of a column of named values that can have a meaning.
 const N_NUMBERS: u64 = 256;
 
-/// What each number of a column means.
+/// Returns the meaning of each number of a column: that of its name, or, if the column has no names, of its position in `all`.
 fn meaning<T: Copy>(field: Option<&Field>, all: &[T], find: impl Fn(&str) -> Option<T>) -> Vec<Option<T>> {
     let Some(field) = field else { return Vec::new() };
     (0..N_NUMBERS)
@@ -62,7 +62,7 @@ fn meaning<T: Copy>(field: Option<&Field>, all: &[T], find: impl Fn(&str) -> Opt
 }
 
 impl Filling {
-    /// For the lens's own file; `None` if it is none of this lens.
+    /// Maps the lens's own file; `None` if the schema is not one of this lens.
     pub(crate) fn of_lens(lens: Columns, schema: &Schema) -> Option<Filling> {
         let own = ["shard", "record", "tid", "pid"];
         let is_own = schema.fields.iter().zip(own).all(|(field, name)| field.name == name);
@@ -77,7 +77,7 @@ impl Filling {
         Some(Filling::new(lens, at, schema, false))
     }
 
-    /// For a table by the roles of its columns: accesses only.
+    /// Maps a table to accesses by the roles of its columns; `None` without a column of addresses.
     pub(crate) fn by_role(schema: &Schema) -> Option<Filling> {
         let at =
             [Role::ADDRESS, Role::SIZE, Role::ACCESS_KIND, Role::PC].map(|role| schema.position_of(role));
@@ -110,7 +110,7 @@ impl Filling {
         }
     }
 
-    /// What a trace with this can fill, of what it could when it was written.
+    /// Lens columns that the file can fill. The source trace may have been unable to fill some of them.
     pub(crate) fn fills(&self) -> Columns {
         let has = |n: usize, column: Columns| if self.at[n].is_some() { column } else { Columns::NONE };
         match self.lens {
@@ -127,7 +127,7 @@ impl Filling {
         }
     }
 
-    /// The columns of the file that have to be unpacked to fill these.
+    /// Columns of the file that must be decoded to fill `wanted`.
     pub(crate) fn needed(&self, wanted: Columns) -> Vec<usize> {
         let is_wanted = |n: &usize| match (self.lens, n) {
             (Columns::ACCESSES, 3) => wanted.has(Columns::ACCESS_PC),
@@ -140,20 +140,20 @@ impl Filling {
         (0..self.at.len()).filter(is_wanted).filter_map(|n| self.at[n]).collect()
     }
 
-    /// The column of this name, if rows that lack what is wanted of it may be passed over: what is counted is none, and a number
-    /// of the lens is the one that the file has.
+    /// The file's column for the lens column of this name, if rows that do not meet a condition on it may be skipped. This
+    /// needs a lens whose rows are not counted, and a column whose numbers the lens shows as they are in the file.
     pub(crate) fn passable(&self, name: &str) -> Option<usize> {
         let is_free = !self.is_by_role && matches!(self.lens, Columns::ACCESSES | Columns::MARKS);
         let n = columns(self.lens).iter().position(|known| *known == name)?;
         self.at[n].filter(|_| is_free && matches!(name, "addr" | "pc" | "value"))
     }
 
-    /// The column with the values of what happens to threads.
+    /// The file's column with the values of thread events.
     pub(crate) fn values(&self) -> Option<usize> {
         self.at.get(1).copied().flatten()
     }
 
-    /// The columns that count instructions.
+    /// Columns of the file that are needed to count instructions.
     pub(crate) fn counting(&self) -> Vec<usize> {
         self.at.get(2).copied().flatten().into_iter().collect()
     }
@@ -170,18 +170,18 @@ impl Filling {
         self.column(n, chunk).map_or(0, |column| column.number(row))
     }
 
-    /// True if an instruction was fetched, so that it counts.
+    /// True if the instruction of a row was fetched; only such instructions are counted.
     pub(crate) fn is_fetched(&self, chunk: &Chunk, row: usize) -> bool {
         self.number(2, chunk, row) & u64::from(instr_flags::NO_FETCH) == 0
     }
 
-    /// What happens to a thread in a row, and its value.
+    /// The thread event of a row and its value; `None` if the event is unknown.
     pub(crate) fn event(&self, chunk: &Chunk, row: usize) -> Option<(ThreadEvent, u64)> {
         let what = self.thread.get(self.number(0, chunk, row) as usize).copied().flatten()?;
         Some((what, self.number(1, chunk, row)))
     }
 
-    /// Appends a row. `at` is the place of its record in the batch.
+    /// Appends a row to the batch. `at` is the index of its record in the batch.
     pub(crate) fn push(&self, batch: &mut Batch, at: u32, chunk: &Chunk, row: usize, to: &mut Context<'_>) {
         let number = |n: usize| self.number(n, chunk, row);
         let wanted = to.wanted;
@@ -212,7 +212,7 @@ impl Filling {
                 instrs.at.push(at);
                 instrs.pc.push(pc);
                 instrs.size.push(size);
-                instrs.flags.push(number(2) as u8); // A column of bytes.
+                instrs.flags.push(number(2) as u8); // The column has 8 bits.
                 if wanted.has(Columns::INSTR_CLASS) {
                     instrs.class.push(known(&self.class, number(3)).unwrap_or(InstrClass::Other));
                 }
@@ -279,7 +279,7 @@ impl Filling {
         let Some(kind) = kind else { return };
         if self.is_by_role {
             let has_address = self.column(0, chunk).is_some_and(|column| !self.is_missing(0, column, row));
-            // Fetches are rows only where they are asked for.
+            // Fetches are delivered only on request.
             if !has_address || kind == AccessKind::Fetch && !wanted.has(Columns::ACCESS_FETCH) {
                 return;
             }
@@ -288,7 +288,7 @@ impl Filling {
             Some(column) if !self.is_missing(1, column, row) => {
                 column.number(row).min(u32::MAX.into()) as u32
             }
-            // Where no column has it, an access is one of its first byte.
+            // Without a column of sizes, an access has one byte.
             None if self.is_by_role => 1,
             _ => 0,
         };
@@ -307,17 +307,17 @@ fn known<T: Copy>(meanings: &[Option<T>], number: u64) -> Option<T> {
     meanings.get(usize::try_from(number).ok()?).copied().flatten()
 }
 
-/// Beside the rows that are filled.
+/// Requested columns and the index of instructions, for filling rows.
 pub(crate) struct Context<'a> {
     pub(crate) wanted: Columns,
     pub(crate) codes: &'a mut Codes,
 }
 
-/// The distinct instructions that a read has met.
+/// Index of each distinct instruction of a read.
 #[derive(Debug, Default)]
 pub(crate) struct Codes(FxHashMap<Code, u32>);
 
-/// Distinct instructions that have an index; rows of others have none.
+/// Maximum number of distinct instructions with an index; rows of others get `NO_CODE`.
 const MAX_CODES: usize = 1 << 22;
 
 impl Codes {
@@ -338,7 +338,7 @@ impl Codes {
     }
 }
 
-/// The thread of a row, as files have it.
+/// Converts the number that files store for a thread.
 pub(crate) fn thread(packed: u64) -> ThreadId {
     ThreadId::from_packed(packed)
 }

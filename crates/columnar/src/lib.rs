@@ -1,23 +1,23 @@
-//! Files of Parquet and Arrow as traces.
+//! Parquet and Arrow files as traces.
 //!
-//! What `convert -o NAME.parquet`, `NAME.arrow` and `NAME.arrows` wrote opens as the trace that it was: native tables under their
-//! names, lenses from their own files. A file of another program is one table of its columns; their names
-//! say what they are for, or an option does.
+//! The output of `convert -o NAME.parquet`, `NAME.arrow` and `NAME.arrows` opens as the trace that was converted: native tables
+//! under their names, lenses from their own files. A file from another program is one table; the names of its columns, or an
+//! option, determine their roles.
 //!
-//! | file | what |
+//! | module | does |
 //! |---|---|
-//! | [`files`] | recognising, opening files when they are read |
-//! | [`manifest`] | what a folder says of its trace |
-//! | [`roles`] | what columns of others are for |
-//! | [`lens`] | rows as lenses |
-//! | [`trace`] | the opened trace |
-//! | [`cursor`] | rows of one file, in the order of its records |
-//! | [`reader`] | rows of several files as batches |
-//! | [`print`](mod@print) | rows as people read them |
-//! | [`convert`] | rows as records of a stream |
-//! | [`check`], [`rules`] | what must hold |
+//! | [`files`] | recognises files, opens them when they are read |
+//! | [`manifest`] | reads a folder's description of its trace |
+//! | [`roles`] | finds the roles of columns from other programs |
+//! | [`lens`] | fills lenses from rows |
+//! | [`trace`] | opens folders and files as a trace |
+//! | [`cursor`] | reads rows of one file in the order of their records |
+//! | [`reader`] | joins rows of several files into batches |
+//! | [`print`](mod@print) | prints rows for people |
+//! | [`convert`] | writes rows as records of a stream |
+//! | [`check`], [`rules`] | check files against the rules of the format |
 //!
-//! The layout of folders is described in docs/formats/columnar.md; the files themselves are `quipu_arrow`'s.
+//! docs/formats/columnar.md describes the layout of folders; `quipu_arrow` reads the files themselves.
 
 #![warn(missing_docs)]
 
@@ -44,7 +44,7 @@ pub static COLUMNAR: Columnar = Columnar;
 #[derive(Debug)]
 pub struct Columnar;
 
-/// What columns of other programs are for.
+/// Option that assigns roles to columns of files from other programs.
 pub(crate) const ROLES: OptionSpec = OptionSpec {
     repeats: Repeats::Commas,
     value: "COLUMN=ROLE",
@@ -59,7 +59,7 @@ pub(crate) const ROLES: OptionSpec = OptionSpec {
 
 static OPTIONS: [OptionSpec; 1] = [ROLES];
 
-/// What is known of the format without a trace.
+/// Description of the format.
 pub static INFO: FormatInfo = FormatInfo {
     name: "columnar",
     title: "tables of Parquet and Arrow",

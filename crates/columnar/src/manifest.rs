@@ -1,4 +1,4 @@
-//! What a folder says of the trace that it was: `quipu.json`.
+//! The manifest `quipu.json`, which describes the trace that a folder was converted from.
 //!
 //! SPEC: columnar.md#the-manifest
 
@@ -7,41 +7,41 @@ use quipu_model::{Error, Place, Result};
 use quipu_source::{Ahead, Source, StreamOptions};
 use serde_json::Value;
 
-/// The name of the file.
+/// File name of the manifest.
 pub const MANIFEST: &str = "quipu.json";
 
-/// Bytes that a manifest may have.
+/// Maximum size of a manifest in bytes.
 const MAX_BYTES: usize = 256 << 20;
-/// Tables that it may name.
+/// Maximum number of tables in a manifest.
 const MAX_TABLES: usize = 1 << 16;
-/// The version that is read.
+/// Supported version of the layout.
 const VERSION: u64 = 1;
 
 /// A table or lens of a folder.
 #[derive(Clone, Debug)]
 pub struct Named {
-    /// Its name: `memrefs`, `lens.accesses`.
+    /// Name, such as `memrefs` or `lens.accesses`.
     pub name: String,
-    /// The folder of its files.
+    /// Name of the folder with its files.
     pub folder: String,
-    /// The shard of each file, and its name.
+    /// Shard and name of each file.
     pub files: Vec<(u32, String)>,
-    /// A file without rows, where there is no other: it has the columns.
+    /// Name of a file without rows, which shows the columns if there is no other file.
     pub empty: Option<String>,
 }
 
-/// What a folder says.
+/// The content of a manifest.
 #[derive(Debug)]
 pub struct Manifest {
-    /// What is known of the trace.
+    /// Description of the trace.
     pub about: About,
     /// Its tables and lenses.
     pub tables: Vec<Named>,
-    /// Records of each shard, where that is said.
+    /// Number of records of each shard; shorter than the list of shards if the manifest does not state all.
     pub records: Vec<u64>,
 }
 
-/// True if a file begins as a manifest does.
+/// True if a file begins like a manifest.
 pub(crate) fn is_one(source: &Source) -> bool {
     source.head(64).is_ok_and(|head| {
         let head = String::from_utf8_lossy(&head).into_owned();
@@ -52,7 +52,8 @@ pub(crate) fn is_one(source: &Source) -> bool {
 /// Reads the manifest of a folder.
 ///
 /// # Errors
-/// `Malformed` if it is none, `Unsupported` for a newer version, `Limit` if it is too long; what reading says.
+/// `Malformed` if it is not a manifest, `Unsupported` for another version, `Limit` if it is too long or has too many tables;
+/// those of reading the file.
 pub fn read(source: &Source) -> Result<Manifest> {
     let container = source.container()?;
     let options = StreamOptions { ahead: Ahead::Inline, ..StreamOptions::default() };
@@ -99,16 +100,16 @@ pub fn read(source: &Source) -> Result<Manifest> {
     Ok(Manifest {
         about: parse(&manifest["trace"]),
         tables: tables.iter().filter_map(table).collect(),
-        records: list(&manifest["records"]).iter().filter_map(Value::as_u64).collect(),
+        records: list(&manifest["records"]).iter().map_while(Value::as_u64).collect(),
     })
 }
 
-/// True for a name that leads to nothing outside of its folder.
+/// True for a name that cannot lead out of its folder.
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\', '\0'])
 }
 
-/// Where a fault of JSON stands.
+/// Byte offset of a JSON error.
 fn offset_of(bytes: &[u8], cause: &serde_json::Error) -> Option<u64> {
     let lines = bytes.split_inclusive(|byte| *byte == b'\n').take(cause.line().saturating_sub(1));
     let before: usize = lines.map(<[u8]>::len).sum();

@@ -1,4 +1,4 @@
-//! Rows as people read them: a line each, with the columns that have a value.
+//! Prints rows for people: one line each, with the columns that have a value.
 //!
 //! ```text
 //!       record  addr=0x7ffd0 size=8 kind=read
@@ -11,7 +11,7 @@ use quipu_model::{Batch, Paint, Printer, Schema};
 use std::io::Write as _;
 use std::sync::Arc;
 
-/// Prints rows of a table.
+/// Prints rows of the first table of a batch.
 #[derive(Debug)]
 pub struct TablePrinter {
     schema: Arc<Schema>,
@@ -54,10 +54,10 @@ impl Printer for TablePrinter {
     fn end(&mut self, _: &mut Vec<u8>) {}
 }
 
-/// Items of a list that are shown.
+/// Maximum number of items of a list that are printed.
 const MAX_ITEMS: usize = 32;
 
-/// Writes a value.
+/// Writes the value of a row in the form of its type.
 fn value(field: &Field, column: ColumnRef<'_>, row: usize, out: &mut Vec<u8>) {
     let number = column.number(row);
     // Writing to a vector cannot fail.

@@ -1,7 +1,7 @@
-//! Rows of several files as batches: what belongs to the same record comes together again.
+//! Reads rows of several files as batches that bring rows of the same record together again.
 //!
-//! Each table and lens stands in a file of its own; positions of records are what they have in common. A batch takes the rows
-//! of the next records out of all of them, and ends where the thread changes or where it was asked to.
+//! Each table and lens is in a file of its own; the files share positions of records. A batch takes the rows of the next
+//! records from all files, and ends where the thread changes or where the scan asks for a cut.
 
 use crate::cursor::{Chunk, Cursor, Numbering, Wish};
 use crate::lens::{Codes, Context, Filling, thread};
@@ -18,27 +18,28 @@ use rustc_hash::FxHashMap;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
-/// Records without rows that come in batches of the size that was asked for; of more, a batch has as many as it can.
+/// Longest run of records without rows that is delivered in batches of the requested size; batches of a longer run have up to
+/// `LARGE_STEP` records.
 const MAX_STEPS: u64 = 1 << 24;
-/// Records that a shard may have.
+/// Maximum number of records in a shard.
 pub(crate) const MAX_RECORDS: u64 = 1 << 48;
-/// Records without rows that one batch may have.
+/// Maximum number of records without rows in one batch.
 const LARGE_STEP: u64 = 1 << 30;
-/// Threads whose processes are remembered.
+/// Maximum number of threads whose processes are remembered.
 const MAX_THREADS: usize = 1 << 20;
 
-/// What rows of a file are for.
+/// The purpose for which rows of a file are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
-    /// The table at this place of the scan.
+    /// To fill the table at this position of the scan.
     Table(usize),
-    /// Rows of a lens.
+    /// To fill this lens.
     Lens(Columns),
-    /// Instructions that are counted.
+    /// To count instructions.
     Count,
-    /// Clocks and processors.
+    /// To follow the clock and the processor.
     State,
-    /// The thread of each record.
+    /// To find the thread or the time of each record.
     Threads,
 }
 
@@ -49,7 +50,7 @@ struct Part {
 }
 
 impl Part {
-    /// True if its rows stand at the records that they are of. Calls may stand at the one after them.
+    /// True if each row has the position of its own record. A call has that of the record after it.
     fn tells_records(&self) -> bool {
         self.cursor.numbering != Numbering::None && self.what != What::Lens(Columns::CALLS)
     }
@@ -72,7 +73,7 @@ impl Part {
     }
 }
 
-/// A read of a shard.
+/// Reads a shard in batches.
 #[derive(Debug)]
 pub struct BatchReader {
     opened: Arc<Opened>,
@@ -80,9 +81,9 @@ pub struct BatchReader {
     parts: Vec<Part>,
     batch: Batch,
     wanted: Columns,
-    /// The records that are wanted.
+    /// Requested records.
     window: Range<u64>,
-    /// The next of them.
+    /// The next record to deliver.
     next: u64,
     most: u64,
     batch_records: u64,
@@ -93,9 +94,9 @@ pub struct BatchReader {
     processes: FxHashMap<ThreadId, u64>,
     clock: u64,
     cpu: Option<u64>,
-    /// Whether the clock was read.
+    /// Whether there was a clock reading.
     has_clock: bool,
-    /// Whether records were handed out.
+    /// Whether records were delivered.
     is_opened: bool,
     n_instrs: u64,
     codes: Codes,
@@ -105,7 +106,8 @@ pub struct BatchReader {
     is_over: bool,
 }
 
-/// What rows have to have, of columns that `column` finds.
+/// Turns ranges of numbers into conditions for the file. Other conditions, and those on columns that `column` does not find,
+/// are left out.
 fn wanted_of(only: &[Condition], column: impl Fn(&str) -> Option<usize>) -> Vec<Wanted> {
     let wanted = |condition: &Condition| match &condition.accept {
         Accept::Between(accepts) => {
@@ -117,7 +119,8 @@ fn wanted_of(only: &[Condition], column: impl Fn(&str) -> Option<usize>) -> Vec<
     only.iter().filter_map(wanted).collect()
 }
 
-/// Begins to read columns of rows of a shard that have what is wanted; none if it has no such file.
+/// Starts to read columns of a shard's file. Returns `None` if the shard has no such file, or if the file cannot be used, which
+/// adds a finding.
 #[expect(clippy::too_many_arguments, reason = "each of them is another thing that a read needs")]
 fn part(
     rows: &Rows,
@@ -162,10 +165,11 @@ fn part(
 }
 
 impl BatchReader {
-    /// Begins to read.
+    /// Starts a read.
     ///
     /// # Errors
-    /// `Usage` for a table that there is not; `Missing` for a window of what the trace does not have.
+    /// `Usage` for a shard or table that does not exist; `Missing` for a window of instructions or clock readings if the trace
+    /// has none.
     pub(crate) fn new(opened: &Arc<Opened>, scan: &Scan) -> Result<BatchReader> {
         let shard = scan.shard.0 as usize;
         let about = opened
@@ -292,14 +296,14 @@ impl BatchReader {
         Ok(reader)
     }
 
-    /// Takes what parts have found wrong.
+    /// Takes over the findings of the parts.
     fn take_findings(&mut self) {
         let mut found: Vec<Finding> = Vec::new();
         for part in &mut self.parts {
             found.append(&mut part.cursor.findings);
         }
         for finding in found {
-            // A file that two parts read is damaged once.
+            // Two parts may read the same file; its damage is reported once.
             if !self.told.iter().any(|known| known.is_same_fault(&finding)) {
                 self.told.push(finding.clone());
                 self.findings.push(finding);
@@ -307,7 +311,7 @@ impl BatchReader {
         }
     }
 
-    /// The thread that the next record is of, and its process.
+    /// The thread of the next record, and its process if known.
     fn next_thread(&self) -> (ThreadId, Option<u64>) {
         let about = &self.opened.shards[self.shard];
         if !self.is_mixed {
@@ -317,7 +321,7 @@ impl BatchReader {
         for part in &self.parts {
             let (Some(record), Some(at)) = (part.cursor.next_record(), part.cursor.thread) else { continue };
             let Some(chunk) = part.cursor.queue.front() else { continue };
-            // Those of before the window say nothing.
+            // Rows before the window say nothing about the next record.
             if record < self.next {
                 continue;
             }
@@ -337,7 +341,7 @@ impl BatchReader {
         }
         match (first, self.thread) {
             (Some((record, is_loose, id, process)), before) => match before {
-                // Records that no file shows are of the thread before them.
+                // Records without rows belong to the thread before them.
                 Some(before) if record > self.next && !is_loose => (before, None),
                 _ => (id, process),
             },
@@ -346,7 +350,8 @@ impl BatchReader {
         }
     }
 
-    /// Where the batch that begins at the next record has to end, `limit` at most.
+    /// Returns where the batch that begins at the next record must end, at most `limit`, and the clock reading that opens a
+    /// segment in it, if any.
     fn end(&self, mut limit: u64, thread_now: ThreadId) -> (u64, Option<u64>) {
         let start = self.next;
         if self.is_mixed {
@@ -369,7 +374,7 @@ impl BatchReader {
         }
         let mut opens = None;
         if self.cut.clock {
-            // What stands before the first reading is of its segment.
+            // Records before the first reading belong to its segment.
             let mut has_clock = self.has_clock;
             for part in &self.parts {
                 if !matches!(part.what, What::State | What::Lens(Columns::THREADS)) {
@@ -424,14 +429,14 @@ impl BatchReader {
         (limit, opens)
     }
 
-    /// Fills the batch with the next records; false if there are none left.
+    /// Fills the batch with the next records; false if there was nothing to add.
     fn step(&mut self) -> Result<bool> {
         let is_first = !std::mem::replace(&mut self.is_begun, true);
         let wish = self.batch_records.min(self.most).min(u32::MAX.into());
         let mut limit = self.next.saturating_add(wish).min(self.window.end);
         for part in &mut self.parts {
             if part.cursor.numbering != Numbering::None {
-                // Calls stand at the record that follows them.
+                // A call has the position of the record that follows it.
                 part.cursor.load_until(limit.saturating_add(1))?;
             }
         }
@@ -464,7 +469,7 @@ impl BatchReader {
                 limit = limit.min(part.cursor.complete_until().max(self.next + 1));
             }
         }
-        // Records without rows before the next one that has some are passed in large steps.
+        // A long run of records without rows is delivered in large steps.
         let next = of_records().filter_map(|part| part.cursor.next_record()).min();
         if next.is_some_and(|next| next.saturating_sub(self.next) > MAX_STEPS) {
             let gap = next.map_or(0, |next| next - self.next);
@@ -482,7 +487,7 @@ impl BatchReader {
         let is_turn = self.is_core && self.thread.is_some_and(|before| before != id);
         let opens = match () {
             () if n_records == 0 => None,
-            // A read that begins within a segment has the reading of that.
+            // A read that begins within a segment gets the reading of that segment.
             () if !self.is_opened => opens.or(Some(clock_before)),
             () if is_turn => opens.or(Some(self.clock)),
             () => opens,
@@ -497,9 +502,9 @@ impl BatchReader {
         let about = &self.opened.shards[self.shard];
         let process = process.or_else(|| self.processes.get(&id).copied()).or(about.process);
         self.batch.span = Span {
-            shard: self.shard as u32, // As many as there are.
+            shard: self.shard as u32, // It was a `u32` in the scan.
             first_record: self.next,
-            records: n_records as u32, // `wish` is no more.
+            records: n_records as u32, // At most `wish` or `LARGE_STEP`.
             first_instr: self.n_instrs,
             instrs: filled.n_instrs.min(u32::MAX.into()) as u32,
             thread: id,
@@ -520,7 +525,7 @@ impl BatchReader {
         Ok(n_records > 0 || n_free > 0 || filled.n_rows > 0)
     }
 
-    /// What is known from records before the window: the clock, the processor, regions of memory. True if the batch says it.
+    /// Reads the state at the start of the window: the clock, the processor, regions of memory. True if the batch has regions.
     fn before_window(&mut self) -> Result<bool> {
         let start = self.next;
         let BatchReader { opened, parts, batch, wanted, codes, clock, cpu, .. } = self;
@@ -532,7 +537,7 @@ impl BatchReader {
                 _ => continue,
             };
             let Some((filling, _)) = opened.lens(lens) else { continue };
-            // They are read from the beginning of the trace.
+            // These parts are read from the beginning of the shard.
             loop {
                 part.take(start, &mut |chunk, rows| {
                     for row in rows {
@@ -618,7 +623,8 @@ impl BatchReader {
                         Ok(())
                     };
                     part.take(end, &mut push)?;
-                    // A call stands at the record that follows; that of the last one, or of a thread that ends here, is none.
+                    // A call has the position of the next record. After the last record there is none, and after the last
+                    // record of a thread it belongs to another thread.
                     if is_last {
                         part.take(u64::MAX, &mut push)?;
                     } else if *is_mixed && let Some(at) = of_thread {
@@ -657,7 +663,7 @@ impl BatchReader {
         Ok(filled)
     }
 
-    /// Moves rows of no record into the batch, and says how many.
+    /// Moves rows that belong to no record into the batch; returns their number.
     fn fill_free(&mut self) -> Result<usize> {
         let mut n_rows = 0;
         let most = self.batch_records as usize;
@@ -679,7 +685,7 @@ impl BatchReader {
     }
 }
 
-/// What a batch was filled with.
+/// Number of instructions and rows that a batch was filled with.
 #[derive(Default)]
 struct Filled {
     n_instrs: u64,
@@ -700,7 +706,7 @@ fn note(filling: &Filling, chunk: &Chunk, row: usize, clock: &mut u64, cpu: &mut
     }
 }
 
-/// Fills accesses with those of instructions among them, and instructions; returns how many of those count.
+/// Fills accesses, including instruction fetches, and instructions; returns the number of instructions that were fetched.
 fn fetches(
     opened: &Opened,
     parts: &mut [Part],
@@ -743,7 +749,7 @@ fn fetches(
     }
 }
 
-/// Goes through a lens of a shard; `each` says whether to go on.
+/// Visits the rows of a lens of a shard before record `end`, until `each` returns false.
 fn walk(
     opened: &Opened,
     shard: usize,
@@ -759,7 +765,7 @@ fn walk(
     part.map_or(Ok(()), |part| through(part, &mut |chunk, row| each(filling, chunk, row)))
 }
 
-/// Goes through rows; `each` says whether to go on.
+/// Visits the rows of a part until `each` returns false.
 fn through(mut part: Part, each: &mut dyn FnMut(&Chunk, usize) -> bool) -> Result<()> {
     loop {
         let mut is_wanted = true;
@@ -777,12 +783,12 @@ fn through(mut part: Part, each: &mut dyn FnMut(&Chunk, usize) -> bool) -> Resul
     }
 }
 
-/// The columns that count instructions.
+/// Columns of the file that are needed to count instructions, without conditions.
 fn counting(filling: &Filling) -> (Vec<usize>, Vec<Wanted>) {
     (filling.counting(), Vec::new())
 }
 
-/// How many instructions stand before a record.
+/// Number of instructions before a record.
 fn instrs_before(opened: &Opened, shard: usize, record: u64, findings: &mut Vec<Finding>) -> Result<u64> {
     let mut n = 0;
     walk(opened, shard, Columns::INSTRS, counting, record, findings, &mut |filling, chunk, row| {
@@ -792,7 +798,7 @@ fn instrs_before(opened: &Opened, shard: usize, record: u64, findings: &mut Vec<
     Ok(n)
 }
 
-/// The records that belong to instructions.
+/// The records of a range of instructions.
 fn records_of_instrs(
     opened: &Opened,
     shard: usize,
@@ -819,7 +825,7 @@ fn records_of_instrs(
     Ok(start.map_or(0..0, |start| start..end.unwrap_or(u64::MAX)))
 }
 
-/// The records between two readings of the clock.
+/// The records between two clock readings.
 fn records_of_clock(
     opened: &Opened,
     shard: usize,
@@ -836,7 +842,7 @@ fn records_of_clock(
         }
         end.is_none()
     };
-    // What comes before the range in time begins and ends nothing.
+    // Readings before the range neither begin nor end the window, so their rows can be skipped.
     let later = |column: usize| {
         let accepts: RangeInclusive<i128> = range.start.into()..=i128::MAX;
         (range.start > 0 && range.start <= range.end).then_some(Wanted { column, accepts, ascends_to: None })

@@ -1,11 +1,11 @@
-//! What columns of others are for: by what they are called, or as the user says.
+//! Roles of columns in files from other programs, by their names or as the user assigns them.
 
 use quipu_model::lens::AccessKind;
 use quipu_model::schema::{Field, Role, Type};
 use quipu_model::{Error, Result, Schema};
 use std::sync::Arc;
 
-/// Names of columns that are common, with what they are for. Tables of our own have roles, so this is about those of others.
+/// Common names of columns and their roles. Quipu's own tables state roles, so this applies to files from other programs only.
 const USUAL: [(&str, Role); 29] = [
     ("addr", Role::ADDRESS),
     ("address", Role::ADDRESS),
@@ -38,7 +38,7 @@ const USUAL: [(&str, Role); 29] = [
     ("seq", Role::RECORD),
 ];
 
-/// Words by which people call roles.
+/// Words for roles in options.
 const WORDS: [(&str, Role); 9] = [
     ("address", Role::ADDRESS),
     ("size", Role::SIZE),
@@ -51,7 +51,7 @@ const WORDS: [(&str, Role); 9] = [
     ("record", Role::RECORD),
 ];
 
-/// True if values of a type can be for this.
+/// True if values of a type can have this role.
 fn fits(ty: &Type, role: Role) -> bool {
     let is_whole = matches!(
         ty,
@@ -72,10 +72,11 @@ fn fits(ty: &Type, role: Role) -> bool {
     }
 }
 
-/// The schema with roles: those that the user gives, those that columns have, and else those that their names tell.
+/// Adds roles to a schema: those that the user assigns, which replace others, and, if no column states a role, those of usual
+/// names.
 ///
 /// # Errors
-/// `Usage` for a column or role that there is not, or that do not go together.
+/// `Usage` for a column or role that does not exist, or a column whose type does not fit the role.
 pub(crate) fn with_roles<'o>(
     schema: &Arc<Schema>,
     given: impl Iterator<Item = &'o str>,
@@ -116,7 +117,7 @@ pub(crate) fn with_roles<'o>(
     Ok(Arc::new(Schema { fields, ..(**schema).clone() }))
 }
 
-/// What a word says that an access does; `None` for a record that is none.
+/// The kind of access that a word names; `None` if the record is not an access.
 pub(crate) fn access_word(word: &str) -> Option<AccessKind> {
     if let Some(kind) = AccessKind::ALL.iter().find(|kind| kind.name().eq_ignore_ascii_case(word)) {
         return Some(*kind);

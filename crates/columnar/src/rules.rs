@@ -1,4 +1,4 @@
-//! The rules, each with its name, its severity and its entry in the manual.
+//! The rules of `check`, each with its name, severity and entry in the manual.
 
 use quipu_arrow::read::{Flaw, Loses};
 use quipu_model::{Amount, Error, ErrorKind, Finding, Loss, RuleInfo};
@@ -32,7 +32,8 @@ quipu_model::rules! {
     }
 }
 
-/// What a read could not do, as a finding: `n_rows` are lost, if that is known.
+/// Turns an error of a read into a finding that reports lost rows: `n_rows`, or an unknown number. With `is_end`, reading does
+/// not resume after the error.
 pub(crate) fn lost(rule: &'static RuleInfo, error: &Error, n_rows: Option<u64>, is_end: bool) -> Finding {
     let place = error.place().clone();
     let loss = Loss {
@@ -43,7 +44,7 @@ pub(crate) fn lost(rule: &'static RuleInfo, error: &Error, n_rows: Option<u64>, 
     rule.broken(place, error.message_and_cause()).losing(loss)
 }
 
-/// What is wrong with a file as a whole, as a finding.
+/// Turns a flaw of a file into a finding.
 pub(crate) fn of_flaw(flaw: &Flaw) -> Finding {
     match flaw.loses {
         Loses::Nothing => MARK.broken(flaw.error.place().clone(), flaw.error.message_and_cause()),
@@ -52,7 +53,7 @@ pub(crate) fn of_flaw(flaw: &Flaw) -> Finding {
     }
 }
 
-/// A file that could not be read, as a finding.
+/// The finding for a file that could not be opened.
 pub(crate) fn unreadable(name: &str, error: &Error) -> Finding {
     let error = Error::new(error.kind(), error.message_and_cause()).at(error.place()).in_file(name);
     let rule = if error.kind() == ErrorKind::Missing { &MISSING } else { &FILE };

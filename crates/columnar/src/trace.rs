@@ -1,4 +1,4 @@
-//! Opening folders and files, and what an opened trace says of itself.
+//! Opens folders and files as a trace with its metadata.
 
 use crate::cursor::Numbering;
 use crate::files::{LazyFile, all_lost, no_manifest, open as open_file, plain_files};
@@ -23,10 +23,10 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Records of a piece of a shard.
+/// Number of records in a piece of a shard.
 pub(crate) const PIECE_RECORDS: u64 = 1 << 20;
 
-/// A table or lens of the trace, and a file of it for each shard that has rows.
+/// A table or lens of the trace, with a file for each shard that has rows.
 #[derive(Debug)]
 pub(crate) struct Rows {
     pub(crate) schema: Arc<Schema>,
@@ -34,7 +34,7 @@ pub(crate) struct Rows {
     pub(crate) thread: Option<usize>,
     pub(crate) process: Option<usize>,
     pub(crate) time: Option<usize>,
-    /// By shard.
+    /// Indexed by shard.
     pub(crate) files: Vec<Option<LazyFile>>,
 }
 
@@ -60,30 +60,30 @@ impl Rows {
     }
 }
 
-/// What readers share.
+/// Data that all readers of a trace share.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) shards: Vec<Shard>,
-    /// Records of each shard, where that is known.
+    /// Number of records of each shard, if known.
     pub(crate) records: Vec<Option<u64>>,
     pub(crate) tables: Vec<Rows>,
-    /// Rows of lenses, and how they are filled: those of their own files, or tables by their roles.
+    /// Lenses: how each is filled, and from which rows.
     pub(crate) lenses: Vec<(Filling, LensRows)>,
     pub(crate) columns: Columns,
-    /// Functions that calls are of, where records define them.
+    /// Functions that records of the source trace define.
     pub(crate) functions: Vec<Arc<Type>>,
 }
 
-/// Where rows of a lens stand.
+/// Source of the rows of a lens.
 #[derive(Debug)]
 pub(crate) enum LensRows {
     Own(Rows),
-    /// In the table at this position.
+    /// The table at this position.
     Table(usize),
 }
 
 impl Opened {
-    /// The rows of a lens, if the trace has such.
+    /// How a lens is filled and its rows, if the trace has that lens.
     pub(crate) fn lens(&self, lens: Columns) -> Option<(&Filling, &Rows)> {
         let (filling, rows) = self.lenses.iter().find(|(filling, _)| filling.lens == lens)?;
         let rows = match rows {
@@ -102,10 +102,11 @@ pub struct ColumnarTrace {
     marks: Vec<(u32, String)>,
 }
 
-/// Opens what stands at `source`.
+/// Opens a folder or file.
 ///
 /// # Errors
-/// What the manifest or the only file has to say, `Damaged` if nothing of it can be read; `Usage` for roles that do not fit.
+/// Those of reading the manifest or the only file, with `Damaged` if damage leaves nothing readable; `Usage` for roles that do
+/// not fit.
 pub fn open(source: &Source, options: &OpenOptions) -> Result<ColumnarTrace> {
     let given = INFO.opening(options)?;
     let roles: Vec<&str> = given.texts(&ROLES).collect();
@@ -121,14 +122,14 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ColumnarTrace> {
     }
 }
 
-/// The name of a table that does not say it: that of its file.
+/// The name for a table that states none: that of its file.
 fn table_name(source: &Source) -> String {
     let name = source.name().rsplit('/').next().unwrap_or_default();
     let stem = name.split('.').next().unwrap_or_default();
     if stem.is_empty() || source.path().is_none() { "rows".to_owned() } else { stem.to_owned() }
 }
 
-/// Opens files of one table, each a shard.
+/// Opens the files of one table; each becomes a shard.
 fn open_files(
     source: &Source,
     files: Vec<Source>,
@@ -151,7 +152,7 @@ fn open_files(
     }
     let Some((first_source, first)) = opened.iter().flatten().next().cloned() else {
         let error = failure.map_or_else(|| Error::missing("there is no file"), all_lost);
-        // The first of them is the error.
+        // The first finding is the error itself.
         let others = findings.into_iter().skip(1).collect();
         return Err(error.in_file(source.name()).after(others));
     };
@@ -163,7 +164,7 @@ fn open_files(
     let said = first.about(TRACE).and_then(|text| serde_json::from_str(text).ok());
     let about = said.map(|value| parse(&value)).unwrap_or_default();
     let is_own = first.about(TRACE).is_some();
-    // A file of Arrow has rows of all shards, one after the other; what tells them apart is a column of a lens only.
+    // An Arrow file has the rows of all shards, one after the other; only lenses have a column that distinguishes shards.
     let n_shards = opened.len();
     let lens = lens::named(&schema.name).and_then(|rows| Filling::of_lens(rows, &schema));
     let mut shards = Vec::new();
@@ -224,7 +225,7 @@ fn open_files(
         Some(filling) => lenses.push((filling, LensRows::Own(Rows::new(schema, false, of_shard)))),
         None => {
             let filling = Filling::by_role(&schema);
-            // Rows of others are records, whatever they are called.
+            // In files from other programs, each row is a record.
             let schema = match is_own {
                 true => schema,
                 false => Arc::new(Schema { fidelity: Fidelity::Derived, ..(*schema).clone() }),
@@ -239,13 +240,13 @@ fn open_files(
     Ok(finish(opened, about, meta))
 }
 
-/// How many pieces a shard with this number of records has.
+/// Number of pieces of a shard with this number of records.
 fn pieces_of(records: Option<u64>) -> u32 {
     let n = records.unwrap_or(0).div_ceil(PIECE_RECORDS);
     u32::try_from(n).unwrap_or(u32::MAX).max(1)
 }
 
-/// Opens a folder that says what its trace was.
+/// Opens a folder with a manifest.
 fn open_folder(
     source: &Source,
     manifest: Manifest,
@@ -257,7 +258,7 @@ fn open_folder(
         about.shards.push(Shard { kind: ShardKind::Mixed, pieces: 1, ..Shard::default() });
     }
     let mut findings = Vec::new();
-    // Threads and shards that were chosen.
+    // Selected threads and shards.
     let is_wanted = |shard: &Shard| {
         let of_thread = shard.kind != ShardKind::Thread
             || options.threads.is_empty()
@@ -296,14 +297,14 @@ fn open_folder(
                 }
             }
         }
-        // The columns are those of the first file that says them.
+        // The columns are those of the first file that can be opened.
         for file in of_shard.iter().flatten() {
             match file.open() {
                 Ok(file) => {
                     schema = Some(file.schema().clone());
                     break;
                 }
-                Err(error) => drop(error), // Said when it is read.
+                Err(error) => drop(error), // Reported when the file is read.
             }
         }
         let others = table.files.iter().map(|(_, name)| name).chain(&table.empty);
@@ -420,12 +421,12 @@ impl ColumnarTrace {
         rows.flat_map(|rows| rows.files.iter().flatten())
     }
 
-    /// The groups of files that were unpacked so far.
+    /// Number of groups that were decompressed so far, in all files.
     pub fn n_groups_read(&self) -> u64 {
         self.files().filter_map(|file| file.open().ok()).map(|file| file.n_groups_read()).sum()
     }
 
-    /// The pages of Parquet that were unpacked so far.
+    /// Number of Parquet pages that were decompressed so far, in all files.
     pub fn n_pages_read(&self) -> u64 {
         self.files().filter_map(|file| file.open().ok()).map(|file| file.n_pages_read()).sum()
     }
@@ -452,7 +453,7 @@ impl Trace for ColumnarTrace {
         Ok(Box::new(BatchReader::new(&self.opened, scan)?))
     }
 
-    /// Footers and heads are read; what is wrong with rows is found by who reads these.
+    /// Reads footers and headers only; damage in rows is found when the rows are read.
     fn survey(&self, is_cancelled: &dyn Fn() -> bool) -> Surveyed {
         let files = self.files().take_while(|_| !is_cancelled());
         Surveyed { findings: files.flat_map(LazyFile::flaws).collect(), ..Surveyed::default() }
@@ -478,12 +479,12 @@ impl Trace for ColumnarTrace {
     }
 }
 
-/// The thread of a shard that has one.
+/// The thread of a shard; the default one if the shard has none.
 pub(crate) fn thread_of(shard: &Shard) -> ThreadId {
     shard.thread.unwrap_or_default()
 }
 
-/// What a scan of a part that there is not gets.
+/// The error for a scan of a table that does not exist.
 pub(crate) fn no_table() -> Error {
     Error::usage("the trace has no such table")
 }

@@ -1,4 +1,4 @@
-//! Files of Parquet and Arrow as traces: what holds for any of them.
+//! Tests of Parquet and Arrow files as traces.
 
 #![allow(clippy::unwrap_used)]
 
@@ -38,7 +38,7 @@ fn every_cut_of_a_file_gives_an_error_or_what_precedes_it() {
                 n_findings += batch.findings.len();
             }
             assert!(n_rows >= most, "{name} cut at {len}: {n_rows} rows after {most}");
-            // Between two messages a stream is whole, and what follows the last one has no rows.
+            // A stream that is cut between two messages looks complete, and the bytes after the last message have no rows.
             assert!(n_findings > 0 || n_rows == 0 || n_rows == n_all, "{name} cut at {len}: {n_rows} rows");
             assert!(len < bytes.len() || n_findings == 0, "{name} whole");
             most = n_rows;

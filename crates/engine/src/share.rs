@@ -30,11 +30,12 @@ pub fn share<T: Send>(threads: usize, tasks: &mut [T], work: impl Fn(&mut T) + S
     });
 }
 
-/// Lets each of `all` take the items that `feed` gives to its number, in their order, on this many threads (0 for as many as
-/// there are cores). Each thread serves a part of `all`; `n_waiting` items may wait for it.
+/// Distributes items to consumers: `feed` passes each item with the index of its consumer in `all`, and `take` hands it to that
+/// consumer, in order, on this many threads (0 for as many as there are cores). Each thread serves some of the consumers; up to
+/// `n_waiting` items wait for a thread. Returns the consumers.
 ///
 /// # Errors
-/// The error of the first that cannot take an item; the error of `feed`; `Io` if a thread cannot be started.
+/// An error of `take`, or else that of `feed`; `Io` if a thread cannot be started.
 pub fn side_by_side<T: Send, I: Send>(
     threads: usize,
     mut all: Vec<T>,
@@ -63,7 +64,7 @@ pub fn side_by_side<T: Send, I: Send>(
         }
         let done = feed(&mut |nth, item| lanes[nth % n].send((nth / n, item)).map_err(|_| ended()));
         drop(lanes);
-        // A thread that takes no more has an error, which is the one that counts.
+        // If a thread has ended early, its error is the cause and `feed` only noticed it.
         workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|_| Err(ended())))?;
         done
     })?;

@@ -1,11 +1,11 @@
-//! Tables and lenses of a trace as files that other programs read.
+//! Writes tables and lenses of a trace as files for other programs.
 //!
-//! A folder of Parquet has a folder for each table and lens, `memrefs`, `lens.accesses`, with a file for each shard that has rows
-//! of it, or one without rows, and [`MANIFEST`], which says what the trace said of itself. A file or stream of Arrow holds one
-//! table or lens: that is all it has room for.
+//! A Parquet folder has a folder for each table and lens, such as `memrefs` and `lens.accesses`, with a file for each shard
+//! that has rows of it, or one file without rows, and the [`MANIFEST`], which describes the trace. An Arrow file or stream has
+//! room for one table or lens only.
 //!
 //! The bytes do not depend on the number of threads: rows come in the trace's order, in batches that end at the same places.
-//! A folder is written in one read of each shard, which has the rows of all tables.
+//! For a folder, each shard is read once for the rows of all tables, or a few times if there are many tables.
 
 mod sinks;
 
@@ -29,13 +29,13 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The file of a folder that says what the trace was.
+/// Name of the file in a folder that describes the trace.
 pub const MANIFEST: &str = "quipu.json";
 
-/// The file of a table without rows.
+/// Name of the file of a table without rows.
 const EMPTY: &str = "empty.parquet";
 
-/// Which tables and lenses.
+/// Option that names the tables and lenses to write.
 const TABLE: OptionSpec = OptionSpec {
     repeats: Repeats::Commas,
     value: "NAMES",
@@ -48,7 +48,7 @@ const TABLE: OptionSpec = OptionSpec {
          the first derived one",
     )
 };
-/// For which readers.
+/// Option that names the programs for which files are written.
 const INTEROP: OptionSpec = OptionSpec {
     value: "READER",
     group: "Parquet and Arrow",
@@ -73,16 +73,16 @@ static INFO: TransformInfo = TransformInfo {
 /// Opens a trace of any format.
 pub type Open = fn(&Source, &OpenOptions) -> Result<Box<dyn Trace>>;
 
-/// `convert` into files of Arrow or Parquet.
+/// The transform `convert` to Arrow or Parquet files.
 #[derive(Clone, Copy)]
 pub struct Export {
-    /// How traces are opened.
+    /// Opens the trace to convert.
     pub open: Open,
-    /// What is written.
+    /// Form of the output.
     pub form: Form,
 }
 
-/// What a file of this name is to hold; `None` for any other file.
+/// The form of a file with this name, by its extension; `None` for other extensions.
 pub fn form_of_name(path: &Path) -> Option<Form> {
     match path.extension()?.to_str()? {
         "parquet" => Some(Form::Parquet),
@@ -104,7 +104,7 @@ impl Transform for Export {
     fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
         let trace: Arc<dyn Trace> = Arc::from((self.open)(job.source, job.opening)?);
         let (writing, names) = Writing::new(job, trace.clone(), self.form, progress)?;
-        // What proved damaged after its rows were written is left out of the next attempt.
+        // If data proves damaged after its rows were written, the next attempt leaves it out.
         let (transformed, fresh) = settled(
             &*trace,
             || progress.is_cancelled(),
@@ -119,7 +119,7 @@ impl Transform for Export {
     }
 }
 
-/// Writes a table of a trace as a stream of Arrow into a pipe, as it is read. The output of the job has no name.
+/// Writes a table of a trace to a pipe as an Arrow stream while it is read. The job's output path is not used.
 ///
 /// # Errors
 /// As for [`Export`].
@@ -137,7 +137,7 @@ fn first(names: &[String]) -> Result<&str> {
     names.first().map(String::as_str).ok_or_else(|| Error::unsupported("the trace has no tables"))
 }
 
-/// What is written of a trace.
+/// Resolves the requested names of tables and lenses, or selects the default ones if `named` is empty.
 fn names_of(trace: &dyn Trace, named: &[&str], form: Form) -> Result<Vec<String>> {
     let all = row_names(trace)?;
     if named.is_empty() && form == Form::Parquet {
@@ -150,7 +150,7 @@ fn names_of(trace: &dyn Trace, named: &[&str], form: Form) -> Result<Vec<String>
         return Ok(vec![first.ok_or_else(|| Error::unsupported("the trace has no tables"))?]);
     }
     for name in named {
-        // A lens is named with or without its prefix.
+        // A lens may be named with or without its prefix.
         let is_lens = all.iter().any(|known| known.strip_prefix("lens.") == Some(*name));
         if !is_lens && !all.iter().any(|known| known == name) {
             find_table(trace, name).map_err(|error| match name.strip_prefix("lens.") {
@@ -165,7 +165,7 @@ fn names_of(trace: &dyn Trace, named: &[&str], form: Form) -> Result<Vec<String>
         return Err(Error::usage("a file of Arrow holds one table")
             .hint("name one, or write a folder of Parquet, whose name ends in .parquet"));
     }
-    // A lens is written under its whole name, unless a table has its name.
+    // A lens is written under its full name. A name without the prefix means a table if there is one.
     let whole = |name: &&str| {
         let lens = format!("lens.{name}");
         if all.contains(&lens) && !all.iter().any(|known| known == name) { lens } else { (*name).to_owned() }
@@ -173,7 +173,7 @@ fn names_of(trace: &dyn Trace, named: &[&str], form: Form) -> Result<Vec<String>
     Ok(named.iter().map(whole).collect())
 }
 
-/// A name as that of a file on any system.
+/// Turns a name into a file name that is valid on any system: unsafe bytes become `%` and two hexadecimal digits.
 fn file_name(name: &str) -> String {
     let mut safe = String::new();
     for (at, byte) in name.bytes().take(MAX_NAME_BYTES).enumerate() {
@@ -186,10 +186,10 @@ fn file_name(name: &str) -> String {
     safe
 }
 
-/// Bytes of a table's name that its folder has.
+/// Maximum number of bytes of a table's name that the name of its folder takes.
 const MAX_NAME_BYTES: usize = 60;
 
-/// Tables that are written in one read: each has an open file, and rows that wait.
+/// Maximum number of tables that are written in one read: each has an open file and waiting rows.
 const MAX_AT_ONCE: usize = 64;
 struct Writing<'a> {
     job: &'a TransformJob<'a>,
@@ -199,14 +199,14 @@ struct Writing<'a> {
     progress: &'a dyn Progress,
 }
 
-/// How far an export is.
+/// Progress of an export and its findings.
 struct State {
     intake: Intake,
     n_rows: u64,
-    /// Records that the last read went through.
+    /// Number of records that the last read visited.
     n_records: u64,
     told: Vec<Finding>,
-    /// What was found wrong when the trace was opened; it is said with what the first read finds.
+    /// Findings from opening the trace, reported together with those of the first read.
     at_opening: Vec<Finding>,
 }
 
@@ -217,7 +217,7 @@ impl State {
 }
 
 impl<'a> Writing<'a> {
-    /// What a job is about, and the names of what is written.
+    /// Prepares a job; also returns the names of the tables and lenses to write.
     fn new(
         job: &'a TransformJob<'a>,
         trace: Arc<dyn Trace>,
@@ -229,7 +229,7 @@ impl<'a> Writing<'a> {
             return Err(Error::usage(what));
         }
         let level = check_level(job.level, Some(1..=22), "zstd in Arrow and Parquet")?;
-        // Arrow knows no levels.
+        // Arrow files take no level.
         let usual = Packing::default();
         let packing = Packing { level: level.map_or(usual.level, |level| level as i32), ..usual };
         let interop = match job.options.word(&INTEROP) {
@@ -254,7 +254,7 @@ impl Writing<'_> {
         }
     }
 
-    /// What the trace says of itself, for these tables and lenses.
+    /// Describes the trace. If calls are written, this reads the functions that records define.
     fn about(&self, names: &[String]) -> Result<Value> {
         let defined = match names.iter().any(|name| name == "lens.calls") {
             true => about::defined(&*self.trace, &|| self.progress.is_cancelled())?,
@@ -273,7 +273,7 @@ impl Writing<'_> {
         }
     }
 
-    /// Threads that were chosen, where files hold several: opening leaves out files of others.
+    /// The selected threads if shards hold several threads; otherwise opening has already left out the files of other threads.
     fn threads(&self) -> Vec<quipu_model::ThreadId> {
         let is_mixed = |shard: &quipu_model::Shard| shard.kind != quipu_model::ShardKind::Thread;
         match self.trace.shards().iter().any(is_mixed) {
@@ -282,7 +282,7 @@ impl Writing<'_> {
         }
     }
 
-    /// Writes one table as a file, which has no name yet.
+    /// Writes one table as a file. The caller gives the file its name by committing it.
     fn file(&self, form: Form, name: &str) -> Result<(Transformed, Fresh)> {
         let output = self.job.output;
         let (fresh, file) = Fresh::file(output, self.job.replace.into())?;
@@ -290,7 +290,7 @@ impl Writing<'_> {
         Ok((transformed, fresh))
     }
 
-    /// Writes one table.
+    /// Writes one table to `out`.
     fn table(&self, form: Form, name: &str, out: impl Write + Send) -> Result<Transformed> {
         let mut state = self.begin();
         let stream = rows(self.trace.clone(), &self.selection(name, None))?;
@@ -301,7 +301,7 @@ impl Writing<'_> {
         Ok(Transformed { facts, reading: state.intake.finish(), ..Transformed::default() })
     }
 
-    /// Writes all as a folder, which has no name yet.
+    /// Writes all tables as a folder. The caller gives the folder its name by committing it.
     fn folder(&self, names: &[String]) -> Result<(Transformed, Fresh)> {
         let is_ours = |path: &Path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -343,7 +343,7 @@ impl Writing<'_> {
                 "name": name, "folder": safe, "rows": n_rows, "columns": fields, "files": files,
             });
             if files.is_empty() {
-                // A file says what the columns are even where there are no rows.
+                // A file without rows still states the columns.
                 let within = folder.within(&safe);
                 let path = within.join(EMPTY);
                 let out = Late { folder: &within, path: &path, file: None };
@@ -353,7 +353,7 @@ impl Writing<'_> {
             }
             tables.push(table);
         }
-        // Where there are no rows at all, nothing was read that could tell it.
+        // If no table was read, the findings from opening were not reported yet.
         let mut left = std::mem::take(&mut state.at_opening);
         state.intake.take(&mut left, SoFar::default())?;
         let manifest = json!({
@@ -369,7 +369,7 @@ impl Writing<'_> {
         Ok((Transformed { facts, reading: state.intake.finish(), ..Transformed::default() }, fresh))
     }
 
-    /// Writes the rows that tables have of a shard, each into a file of its own.
+    /// Writes the rows of a shard, with a file for each table that has some.
     fn shard(
         &self,
         folder: &Folder,
@@ -404,7 +404,8 @@ impl Writing<'_> {
         Ok(())
     }
 
-    /// What damage of one shard refuses, as the error of all shards: that says all that is lost, as for a table in one file.
+    /// Turns a refusal because of damage in one shard into one for all shards, which reports everything that is lost, as for a
+    /// table in one file.
     fn refusal_of_all(&self, refused: Error, all: &[Written<'_>]) -> Error {
         if self.job.strict || !refused.is_damage() {
             return refused;
@@ -418,8 +419,8 @@ impl Writing<'_> {
         read.err().unwrap_or(refused)
     }
 
-    /// Writes the rows of a stream, those of each selection into an output of its own, and says how many there were; nothing at
-    /// all is written of none, but for a single file.
+    /// Writes the rows of a stream, with an output for each selection, and returns the number of rows of each. `None` means
+    /// that a selection had no rows and nothing was written; Arrow files are written even without rows.
     fn rows<W: Write + Send>(
         &self,
         mut stream: RowStream,
@@ -451,7 +452,7 @@ impl Writing<'_> {
         let all = side_by_side(self.job.threads, all, WAITING_BATCHES, Sinking::take, read)?;
         self.progress.go_on()?;
         state.n_records = watch.progress().records;
-        // The same damage shows in each read, and in a look at the trace when it is opened.
+        // The same damage appears in each read, and also when the trace is opened.
         let (found, error) = stream.into_losses();
         let found = found.into_vec();
         let mut new = Finding::not_met(&std::mem::take(&mut state.at_opening), &found);
@@ -481,16 +482,16 @@ impl Writing<'_> {
     }
 }
 
-/// A table or lens of a folder.
+/// A table or lens of a folder and its files so far.
 struct Written<'n> {
     name: &'n str,
-    /// The name of its own folder.
+    /// Name of its folder.
     safe: String,
     files: Vec<Value>,
     n_rows: u64,
 }
 
-/// True for a folder of a table.
+/// True if a folder has only Parquet files, like the folder of a table.
 fn holds_only_parquet(folder: &Path) -> bool {
     let Ok(entries) = std::fs::read_dir(folder) else { return false };
     entries

@@ -1,7 +1,7 @@
 //! Rows of traces for other programs.
 //!
-//! [`export`] writes tables and lenses as a folder of Parquet, or one of them as a file or stream of Arrow. With the feature
-//! `sql`, the module of that name answers questions straight off a trace.
+//! [`export`] writes tables and lenses as a Parquet folder, or one of them as an Arrow file or stream. With the feature `sql`,
+//! the module `sql` answers SQL queries directly from a trace.
 
 #![warn(missing_docs)]
 

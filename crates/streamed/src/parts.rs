@@ -17,7 +17,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
     pub(crate) frame: FrameAt,
-    /// For an open buffer: its head.
+    /// The head of an open buffer; `None` for a frame.
     pub(crate) open: Option<OpenHead>,
 }
 
@@ -76,8 +76,8 @@ impl Part {
 
 /// Groups frames by producer and stream, in order of first appearance. `count` counts the records of an open buffer.
 ///
-/// An open buffer has the place of its number, which is not always the last one: a program leaves a buffer open if a signal
-/// handler interrupted the writing of one of its records and needed a new buffer itself.
+/// An open buffer is placed by its sequence number, which is not always the last one: a program leaves a buffer open if a
+/// signal handler interrupted the writing of one of its records and needed a new buffer itself.
 ///
 /// # Errors
 /// Errors of `count`.

@@ -150,7 +150,7 @@ struct Pages {
     bytes: Vec<u8>,
     /// Number of bytes added to headers.
     n_added: i64,
-    /// For each page: its offset in the original file, its offset in `bytes`, and its length with the header.
+    /// For each page: its offset in the file as read, its offset in `bytes`, and its length with the header.
     places: Vec<(i64, i64, i32)>,
 }
 

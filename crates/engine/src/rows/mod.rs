@@ -187,8 +187,8 @@ pub fn rows(trace: Arc<dyn Trace>, selection: &Selection) -> Result<RowStream> {
 
 /// Begins to deliver rows of several tables and lenses, one for each selection, in a single read of the trace.
 ///
-/// All cover the same part of the trace: windows, shards, threads, buffers and limits of the first selection apply to all, and
-/// only a single selection can be delivered in the order of time.
+/// All selections cover the same part of the trace: window, shards, threads, buffers and limit of the first apply to all. In
+/// the order of time, only a single selection can be delivered.
 ///
 /// # Errors
 /// As [`rows`]; `Usage` for no selection, and for several in the order of time.
@@ -234,7 +234,7 @@ pub fn rows_of_each(trace: Arc<dyn Trace>, selections: &[Selection]) -> Result<R
         stream.threads.push(thread);
         return Ok(stream);
     }
-    // Pieces do not do for rows whose positions are wanted.
+    // A selection that uses positions of records rules out reading by pieces, so the units follow it.
     let strictest = all.iter().find(|wanted| wanted.has_positions()).unwrap_or(&all[0]);
     let (units, errors) = strictest.units(&*trace, &watch)?;
     for error in errors {
@@ -253,7 +253,7 @@ pub fn rows_of_each(trace: Arc<dyn Trace>, selections: &[Selection]) -> Result<R
         let work = work.clone();
         match spawn(move || work.serve()) {
             Ok(thread) => stream.threads.push(thread),
-            // If a helper cannot be started, the others just take longer.
+            // If a further thread cannot be started, the others take longer.
             Err(error) if at == 0 => return Err(error),
             Err(_) => break,
         }
@@ -333,7 +333,7 @@ impl Work {
             let records = batch.span.records;
             let mut tables = 0..;
             for (wanted, collector) in self.all.iter().zip(&mut collectors) {
-                // What looks at the rows of a table expects them to be the first.
+                // Conditions and collectors expect the rows of their table as the first table of a batch.
                 let place = if wanted.lens().is_none() { tables.next() } else { None };
                 let place = place.filter(|place| *place < batch.tables.len()).unwrap_or(0);
                 let is_elsewhere = place > 0;
@@ -459,7 +459,7 @@ impl Iterator for RowStream {
 }
 
 impl RowStream {
-    /// The next rows, and the number of their selection. Those of one selection are in its order.
+    /// The next rows, with the index of their selection. Rows of one selection come in that selection's order.
     pub fn next_of_each(&mut self) -> Option<Result<(usize, RowBatch)>> {
         while !self.is_over && self.left > 0 {
             let Some(message) = self.message() else {
@@ -479,7 +479,7 @@ impl RowStream {
         None
     }
 
-    /// Makes all threads end, and waits for them.
+    /// Ends all threads and waits for them.
     fn end(&mut self, is_complete: bool) {
         if std::mem::replace(&mut self.is_over, true) {
             return;

@@ -26,7 +26,7 @@ pub(super) struct Wanted {
     pub(super) fields: Vec<usize>,
     /// Selects the rows.
     pub(super) chosen: Chosen,
-    /// Template for each read.
+    /// Template for the scans of all shards and pieces.
     pub(super) template: Scan,
     /// Approximate number of rows in a batch.
     pub(super) batch_rows: usize,
@@ -109,12 +109,12 @@ impl Wanted {
         self.lens
     }
 
-    /// Whether positions of records are delivered or looked at.
+    /// Whether positions of records are delivered or used in conditions.
     pub(super) fn has_positions(&self) -> bool {
         self.has_positions
     }
 
-    /// One read that has what each of these needs.
+    /// The template for one read that serves all of these.
     pub(super) fn template_of(all: &[Arc<Wanted>]) -> Scan {
         let mut template = Scan::new(ShardId(0));
         for (at, wanted) in all.iter().enumerate() {
@@ -123,13 +123,13 @@ impl Wanted {
             template.tables.extend(tables);
             template.batch_records =
                 if at == 0 { *batch_records } else { template.batch_records.max(*batch_records) };
-            // What one table has no use for, another has.
+            // Rows that one table does not need may be needed for another.
             template.only = if all.len() == 1 { only.clone() } else { Vec::new() };
         }
         template
     }
 
-    /// What a batch takes, about.
+    /// Approximate size of a batch in bytes.
     pub(super) fn bytes_per_batch(&self) -> usize {
         let width = |field: &Field| match field.ty.storage() {
             Storage::U8 | Storage::I8 => 1,
@@ -191,7 +191,7 @@ impl Wanted {
         *self.window() == Window::All
     }
 
-    /// False if the shard certainly has no rows that pass.
+    /// False if no row of the shard can pass.
     fn may_have(&self, shard: &Shard) -> bool {
         if !self.shards.is_empty() && !self.shards.contains(&shard.id) {
             return false;
@@ -268,17 +268,17 @@ fn threads(schema: &Schema, lens: Option<usize>, predicate: &Predicate) -> Vec<u
     threads.map(|thread| thread.packed()).collect()
 }
 
-/// What rows must have in columns of numbers, for readers that know what they need not read.
+/// Conditions on columns of numbers, by which readers may skip rows.
 fn only(trace: &dyn Trace, schema: &Schema, selection: &Selection, predicate: &Predicate) -> Vec<Condition> {
-    // Positions along the sequence count the records of the shards before; traces that others are made of may number threads
-    // in another way.
+    // Positions along the sequence include the records of earlier shards, and a trace that is made from others may number
+    // threads differently from them.
     if selection.order == RowOrder::Time || trace.origin().is_some() {
         return Vec::new();
     }
     let is_range = |condition: &&Condition| matches!(condition.accept, Accept::Between(_));
     let mut all: Vec<Condition> = predicate.columns.iter().filter(is_range).cloned().collect();
     let mut add = |role, range: Option<RangeInclusive<u64>>| {
-        // Rows that have no value may say 0.
+        // Rows without a value may have a 0 in the column, so a range that includes 0 is not used.
         let range = range.filter(|range| *range.start() > 0);
         if let (Some(at), Some(range)) = (schema.position_of(role), range) {
             let accept = Accept::Between((*range.start()).into()..=(*range.end()).into());

@@ -1,4 +1,4 @@
-//! Files of tables that are written side by side.
+//! Files of several tables that are written at the same time.
 
 use quipu_arrow::{Encoder, Form, Packing, Sink};
 use quipu_engine::RowBatch;
@@ -10,34 +10,35 @@ use std::path::Path;
 
 /// Approximate limit on the bytes of rows, over all tables, that wait until their row groups are full.
 const WAITING_BYTES: usize = 256 << 20;
-/// The share of that limit that each table has at least.
+/// Minimum share of that limit for each table.
 const LEAST_BYTES: usize = 8 << 20;
-/// Number of batches that wait for each thread that packs them.
+/// Number of batches that may wait for each thread that compresses them.
 pub(super) const WAITING_BATCHES: usize = 4;
 
-/// How files of this many tables are packed together. Where a group ends depends on its own rows only, so that the bytes are the
-/// same whatever the threads.
+/// Compression settings if files of this many tables are written together. A row group ends at a size of its own rows, so the
+/// bytes do not depend on the number of threads.
 pub(super) fn packing_of(packing: Packing, n_tables: usize) -> Packing {
     let share = (WAITING_BYTES / n_tables.max(1)).max(LEAST_BYTES);
     Packing { group_bytes: packing.group_bytes.min(share), ..packing }
 }
 
-/// Rows on their way into a file.
+/// Encodes the rows of a table and writes them to a file.
 pub(super) struct Sinking<W: Write + Send> {
     encoder: Encoder,
     form: Form,
     packing: Packing,
     sink: Option<Sink<W>>,
-    /// Where they go, as long as nothing is written.
+    /// The output, until writing starts.
     out: Option<W>,
     pub(super) n_rows: u64,
 }
 
 impl<W: Write + Send> Sinking<W> {
-    /// Nothing is written of no rows, but for a single file.
+    /// Prepares a file. A Parquet file is started with its first rows, other forms right away, so that they are complete even
+    /// without rows.
     ///
     /// # Errors
-    /// What the output says.
+    /// Those of the output.
     pub(super) fn new(encoder: Encoder, form: Form, packing: Packing, out: W) -> Result<Sinking<W>> {
         let mut sinking = Sinking { encoder, form, packing, sink: None, out: Some(out), n_rows: 0 };
         if form != Form::Parquet {
@@ -49,14 +50,14 @@ impl<W: Write + Send> Sinking<W> {
     /// Appends rows.
     ///
     /// # Errors
-    /// What the output says.
+    /// Those of the encoder and of the output.
     pub(super) fn take(&mut self, batch: RowBatch) -> Result<()> {
         self.n_rows += batch.n_rows() as u64;
         let batch = self.encoder.encode(Box::new(batch))?;
         self.sink()?.write(&batch)
     }
 
-    /// The file, which begins with the first rows.
+    /// The writer of the file, which is started at the first call.
     fn sink(&mut self) -> Result<&mut Sink<W>> {
         if let Some(out) = self.out.take() {
             self.sink = Some(Sink::new(self.form, self.encoder.schema(), self.packing, out)?);
@@ -65,16 +66,16 @@ impl<W: Write + Send> Sinking<W> {
         self.sink.as_mut().ok_or_else(gone)
     }
 
-    /// Writes the end, and gives the output back; nothing if there is none.
+    /// Completes the file and returns the output; `None` if nothing was written.
     ///
     /// # Errors
-    /// What the output says.
+    /// Those of the output.
     pub(super) fn finish(self) -> Result<Option<W>> {
         self.sink.map(Sink::finish).transpose()
     }
 }
 
-/// A file of a folder that is made with the first byte.
+/// A file in a folder that is created when its first byte is written.
 pub(super) struct Late<'a> {
     pub(super) folder: &'a Folder,
     pub(super) path: &'a Path,

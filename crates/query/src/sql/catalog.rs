@@ -1,5 +1,5 @@
-//! The names that a query may use: tables and lenses of the first trace as they are, those of each under its alias, ready-made
-//! views.
+//! Names of tables in queries: tables and lenses of the first trace by their own names, those of each trace also under its
+//! alias, and predefined views.
 
 use super::reading::Readings;
 use super::table::TraceTable;
@@ -19,10 +19,11 @@ pub(super) const FIRST: &str = "public";
 /// The schema of lenses of the first trace.
 const LENS: &str = "lens";
 
-/// A ready-made view: its name, the analysis whose answer it is, the function that has that, and what is given to it.
+/// A predefined view: its name, the analysis that computes it, the table function of that analysis, and the options given to
+/// it.
 struct View(&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-/// Lists that are as long as they get.
+/// Option for lists without a limit on their length.
 const ALL: &[(&str, &str)] = &[("top", "18446744073709551615")];
 
 const VIEWS: [View; 7] = [
@@ -35,7 +36,7 @@ const VIEWS: [View; 7] = [
     View("misses", "misses", "misses", &[]),
 ];
 
-/// One trace under one name.
+/// A trace with its alias.
 #[derive(Clone)]
 pub(super) struct Named {
     pub(super) alias: String,
@@ -44,20 +45,20 @@ pub(super) struct Named {
     pub(super) tools: Tools,
 }
 
-/// A table, and where it comes from.
+/// A table that queries can use.
 pub(super) struct Known {
-    /// As a query names it.
+    /// Its name in queries.
     pub(super) name: String,
     pub(super) schema: Arc<Schema>,
 }
 
 impl Named {
-    /// The table of a name: a native table, a lens, a ready-made view, a learned table.
+    /// Finds the table with this name: a native table, a lens, a predefined view or a learned table, in this order.
     fn find(&self, name: &str) -> quipu_model::Result<Option<Arc<dyn TableProvider>>> {
         let names = row_names(&*self.trace)?;
         let exact = names.iter().find(|known| known.as_str() == name);
         let lens = names.iter().find(|known| known.strip_prefix("lens.") == Some(name));
-        // Names come in lower case unless they are quoted.
+        // The parser turns names into lower case unless they are quoted.
         let loose = || names.iter().find(|known| known.eq_ignore_ascii_case(name));
         if let Some(found) = exact.or(lens).or_else(loose) {
             return Ok(Some(Arc::new(TraceTable::new(self.trace.clone(), found, self.readings.clone())?)));
@@ -80,12 +81,12 @@ impl Named {
         }
     }
 
-    /// How many native tables are known by now.
+    /// Number of native tables known so far.
     pub(super) fn n_tables(&self) -> usize {
         self.trace.tables().map_or(0, |tables| tables.len())
     }
 
-    /// A ready-made view: the analysis, and what of it is the table.
+    /// The analysis of a view, and the part of its answer that is the table; `None` if the trace's format lacks it.
     fn answer(&self, view: &View) -> Option<(&'static dyn Tool, Answer)> {
         let View(_, tool, function, _) = view;
         let tools = (self.tools)(&self.trace.meta().format);
@@ -103,7 +104,7 @@ impl Named {
         Some(Arc::new(made))
     }
 
-    /// All tables that are known without reading.
+    /// All tables that are known without reading the trace.
     pub(super) fn known(&self) -> quipu_model::Result<Vec<Known>> {
         let mut all = Vec::new();
         let names = row_names(&*self.trace)?;

@@ -1,4 +1,4 @@
-//! Answers that are held in memory, as a whole, within its limit.
+//! Answers that are collected in memory, within its limit.
 
 use super::{Losses, Session};
 use datafusion::arrow::array::{Array, ArrayData};
@@ -10,22 +10,23 @@ use quipu_model::{Error, ErrorKind, Result};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// An answer.
+/// An answer as a whole.
 #[derive(Debug)]
 pub struct Collected {
-    /// Its columns.
+    /// Columns of the answer.
     pub schema: SchemaRef,
-    /// Its rows.
+    /// Rows of the answer.
     pub batches: Vec<RecordBatch>,
-    /// What was found wrong with the traces.
+    /// Findings about the traces, and data that could not be read.
     pub losses: Losses,
 }
 
 impl Session {
-    /// Answers a question, and holds the answer. It counts as memory like what groups and sorts hold meanwhile.
+    /// Answers a query and collects the answer in memory. The answer counts against the same limit as the groups and sorts that
+    /// compute it.
     ///
     /// # Errors
-    /// Those of [`Session::ask`]; `Limit` for an answer that has no room.
+    /// Those of [`Session::ask`]; `Limit` for an answer that exceeds the memory limit.
     pub fn collect(&self, sql: &str, goes_on: &mut dyn FnMut(Progress) -> bool) -> Result<Collected> {
         let memory = MemoryConsumer::new("the answer").register(&self.context.runtime_env().memory_pool);
         let mut schema = Arc::new(Schema::empty());
@@ -51,12 +52,12 @@ impl Session {
     }
 }
 
-/// Buffers that batches hold, each once: batches may be parts of one.
+/// Addresses of the buffers that batches refer to. Batches may share buffers, which count once.
 #[derive(Default)]
 struct Held(HashSet<*const u8>);
 
 impl Held {
-    /// How many bytes a batch holds that none before it does.
+    /// Returns the number of bytes of a batch that no earlier batch holds.
     fn add(&mut self, batch: &RecordBatch) -> usize {
         batch.columns().iter().map(|column| self.add_array(&column.to_data())).sum()
     }

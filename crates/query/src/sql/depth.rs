@@ -1,35 +1,35 @@
-//! How deeply a question nests, counted before it is parsed.
+//! Measures the nesting depth of a query before it is parsed.
 //!
-//! The parser limits parentheses, but builds `1 + 1 + 1 + …` and `… UNION … UNION …` in a loop, as trees as deep as the chain is
-//! long. The engine and the destructors of these trees recurse, so their depth is limited here, where it costs one look over the
-//! words of the text.
+//! The parser limits parentheses, but builds `1 + 1 + 1 + …` and `… UNION … UNION …` in a loop, as trees as deep as the chain
+//! is long. The query engine and the destructors of these trees recurse, so the depth is limited here, at the cost of one pass
+//! over the tokens of the text.
 
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
 
-/// The most links between the root of a question and its innermost part. Twice the stack had room for 3000 set operations,
-/// but the engine's time grows faster than they do: 2000 additions took it half a minute on a busy machine.
+/// Maximum number of links between the root of a query and its innermost part. A stack of twice the size has room for 3000 set
+/// operations, but the engine's time grows faster than their number: 2000 additions took it half a minute on a busy machine.
 pub(super) const MAX_DEPTH: usize = 500;
 
-/// A bracket that is open, or the whole text.
+/// An open bracket, or the whole text.
 #[derive(Default)]
 struct Open {
-    /// Links outside.
+    /// Links outside this bracket.
     outside: usize,
-    /// Joins, set operations and the tables of a list: each has all before it beneath it.
+    /// Joins, set operations and tables of a list: in the tree, each is the parent of everything before it.
     chain: usize,
     /// ANDs and ORs since the last comma that separates values.
     junctions: usize,
-    /// The deepest of what they join.
+    /// Depth of the deepest operand of these ANDs and ORs.
     joined: usize,
-    /// Operators since then, all of which bind closer.
+    /// Operators since the last AND or OR; they all bind tighter.
     links: usize,
-    /// The deepest bracket that closed since then.
+    /// Depth of the deepest bracket that was closed since then.
     inner: usize,
-    /// The deepest value so far.
+    /// Depth of the deepest value so far.
     deepest: usize,
-    /// Whether a comma adds to the chain: it does after FROM and WITH.
+    /// Whether a comma adds to the chain, as it does after FROM and WITH.
     is_list_of_tables: bool,
 }
 
@@ -51,15 +51,15 @@ impl Open {
     }
 }
 
-/// How deeply a question nests.
+/// The nesting of a query. Places are pairs of line and column.
 pub(super) struct Nesting {
-    /// Where it is deeper than [`MAX_DEPTH`].
+    /// The place where the depth exceeds [`MAX_DEPTH`].
     pub(super) too_deep: Option<(u64, u64)>,
-    /// Where most brackets are open.
+    /// The first place where the number of open brackets is largest.
     pub(super) innermost: Option<(u64, u64)>,
 }
 
-/// Looks at the nesting of a question. One that has no words, which the parser will say, has none.
+/// Measures the nesting of a query. Text that cannot be split into tokens has none; the parser will report it.
 pub(super) fn nesting(sql: &str) -> Nesting {
     let mut nesting = Nesting { too_deep: None, innermost: None };
     let Ok(tokens) = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location() else { return nesting };
@@ -88,7 +88,7 @@ pub(super) fn nesting(sql: &str) -> Nesting {
             Token::Comma if open.is_list_of_tables => open.chain += 1,
             Token::Comma => open.end_value(),
             Token::Word(word) => match word.keyword {
-                // A name.
+                // A quoted name.
                 _ if word.quote_style.is_some() => {}
                 Keyword::NoKeyword => {}
                 Keyword::WHEN | Keyword::THEN | Keyword::ELSE => open.end_value(),

@@ -1,4 +1,4 @@
-//! Errors of the query engine as our own: with the place in the text, and names that were meant.
+//! Converts errors of the query engine to the library's, with the place in the text and similar names.
 
 use super::depth::{MAX_DEPTH, nesting};
 use super::inlined::{Excess, MAX_REPEATED, MAX_STEPS};
@@ -9,7 +9,7 @@ use quipu_model::{Error, ErrorKind};
 use std::error::Error as _;
 use std::sync::Arc;
 
-/// An error of a trace on its way through the engine.
+/// Carries an error of a trace through the query engine.
 #[derive(Debug)]
 struct OfTrace(Arc<Error>);
 
@@ -21,17 +21,17 @@ impl std::fmt::Display for OfTrace {
 
 impl std::error::Error for OfTrace {}
 
-/// What reading says.
+/// Wraps an error of reading for the query engine.
 pub(super) fn external(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(OfTrace(Arc::new(error))))
 }
 
-/// The same while a question is planned.
+/// Wraps an error of planning for the query engine.
 pub(super) fn planning(error: Error) -> DataFusionError {
     external(error)
 }
 
-/// A question that nests too deeply, at a line and a column.
+/// The error for a query that nests too deeply at this line and column.
 #[cold]
 pub(super) fn too_deep(sql: &str, (line, column): (u64, u64)) -> Error {
     let mark = pointed(sql, line, column);
@@ -40,7 +40,7 @@ pub(super) fn too_deep(sql: &str, (line, column): (u64, u64)) -> Error {
     Error::new(ErrorKind::Limit, message).hint("a list such as `x IN (…)` says the same as a chain of `OR`")
 }
 
-/// A question that comes to too much where queries of its `WITH` stand in the place of their names.
+/// The error for a query that becomes too large when queries of its `WITH` replace their names.
 #[cold]
 pub(super) fn of_excess(sql: &str, excess: Excess) -> Error {
     let (what, (line, column)) = match excess {
@@ -56,7 +56,8 @@ pub(super) fn of_excess(sql: &str, excess: Excess) -> Error {
     Error::new(ErrorKind::Limit, message).hint("each use of such a query is planned and run anew")
 }
 
-/// An error of the engine, about the question `sql`, where these tables are known; `memory_option` allows more memory.
+/// Converts an error of the engine about the query `sql`. `tables` are the known tables, for suggestions; `memory_option` is
+/// the option that allows more memory.
 pub(super) fn told(error: &DataFusionError, sql: &str, tables: &[String], memory_option: &str) -> Error {
     let root = root(error);
     if let DataFusionError::External(cause) = root
@@ -73,7 +74,7 @@ pub(super) fn told(error: &DataFusionError, sql: &str, tables: &[String], memory
         .and_then(|diagnostic| diagnostic.span)
         .map(|span| (span.start.line, span.start.column));
     let (kind, message, meant) = match root {
-        // The parser does not say where.
+        // The parser does not state the place of this error.
         DataFusionError::SQL(error, _) if **error == ParserError::RecursionLimitExceeded => {
             let (line, column) = nesting(sql).innermost.unwrap_or((1, 1));
             let mark = pointed(sql, line, column);
@@ -120,7 +121,7 @@ pub(super) fn told(error: &DataFusionError, sql: &str, tables: &[String], memory
     let at = at.or_else(|| place_in(&message));
     let name = quoted(&message);
     let at = at.or_else(|| name.and_then(|name| find(sql, name)));
-    // The parser says its place in words of its own.
+    // The parser has put the place into the message already.
     let message = match message.find(" at Line: ") {
         Some(end) if at.is_some() => message[..end].to_owned(),
         _ => message,
@@ -137,7 +138,7 @@ pub(super) fn told(error: &DataFusionError, sql: &str, tables: &[String], memory
     }
 }
 
-/// What lies beneath contexts and collections.
+/// The innermost error within contexts and collections.
 fn root(error: &DataFusionError) -> &DataFusionError {
     match error {
         DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => root(inner),
@@ -164,7 +165,7 @@ fn near(name: &str, known: &[String], what: &str) -> String {
     }
 }
 
-/// `at Line: 1, Column: 23` of the parser.
+/// Parses the place from a message of the parser with `Line: 1, Column: 23`.
 fn place_in(message: &str) -> Option<(u64, u64)> {
     let (_, rest) = message.split_once("Line: ")?;
     let (line, rest) = rest.split_once(", Column: ")?;
@@ -172,14 +173,14 @@ fn place_in(message: &str) -> Option<(u64, u64)> {
     Some((line.parse().ok()?, digits.parse().ok()?))
 }
 
-/// The first name in a message.
+/// The first quoted name in a message.
 fn quoted(message: &str) -> Option<&str> {
     let (_, rest) = message.split_once(['`', '\''])?;
     let (name, _) = rest.split_once(['`', '\''])?;
     (!name.is_empty()).then_some(name)
 }
 
-/// Where a name stands in the text.
+/// Line and column of the first occurrence of a name in the text.
 fn find(sql: &str, name: &str) -> Option<(u64, u64)> {
     let name = name.rsplit('.').next().unwrap_or(name);
     let at = sql.to_ascii_lowercase().find(&name.to_ascii_lowercase())?;
@@ -189,7 +190,7 @@ fn find(sql: &str, name: &str) -> Option<(u64, u64)> {
     Some((line, column))
 }
 
-/// The line of the text with a mark under the place.
+/// Returns the line of the text with a mark below the column; empty for a long line.
 fn pointed(sql: &str, line: u64, column: u64) -> String {
     let text = usize::try_from(line).ok().and_then(|line| sql.lines().nth(line.saturating_sub(1)));
     let Some(text) = text.filter(|text| text.chars().count() <= MAX_LINE) else { return String::new() };
@@ -197,5 +198,5 @@ fn pointed(sql: &str, line: u64, column: u64) -> String {
     format!("\n    {text}\n    {}^", " ".repeat(indent))
 }
 
-/// Longer lines are not repeated.
+/// Maximum number of characters of a line that is shown in an error.
 const MAX_LINE: usize = 200;

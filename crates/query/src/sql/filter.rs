@@ -1,6 +1,8 @@
-//! Conditions of a query that readers of a trace know: they become a predicate, and one on positions or the clock a window.
+//! Conditions of a query that readers of a trace can apply: they become a predicate, and conditions on positions or the clock
+//! become a window.
 //!
-//! A condition is handed over only where both mean the same, so that no row is looked at twice.
+//! A condition is handed over only if it means the same to the reader as to the query engine, which then need not check rows
+//! again.
 
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, Operator};
@@ -9,16 +11,16 @@ use quipu_model::{Accept, Condition, Field, Predicate, Schema, ThreadId, Trace};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// What is handed over of a condition.
+/// A condition in the form in which it is handed to the reader.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Pushed {
-    /// The column, and the threads.
+    /// Name of the column, and the packed numbers of the threads.
     Threads(String, Vec<u64>),
     Time(RangeInclusive<u64>),
     Columns(Vec<Condition>),
 }
 
-/// What a reader can do with a condition; `None` if it has to be looked at row by row.
+/// Translates a condition for the reader; `None` if the query engine must evaluate it row by row.
 pub(super) fn pushed(filter: &Expr, schema: &Schema) -> Option<Pushed> {
     match filter {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
@@ -82,7 +84,7 @@ enum Value {
     Text(String),
 }
 
-/// The name of a column, perhaps widened so that it can be compared.
+/// The name of a column; `None` for any other expression.
 fn column(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Column(column) => Some(&column.name),
@@ -130,7 +132,7 @@ fn numbers(field: &Field, range: RangeInclusive<i128>) -> Option<Pushed> {
         Ok(thread) if is_one && is_role(field, Role::THREAD) => {
             Some(Pushed::Threads(field.name.to_string(), vec![thread]))
         }
-        // A reading of 0 stands for none before the first, which no window has.
+        // A time of 0 means that there was no clock reading yet; no window contains such rows.
         Ok(start) if start > 0 && *range.end() >= *range.start() && is_role(field, Role::TIME) => {
             Some(Pushed::Time(start..=u64::try_from(*range.end()).unwrap_or(u64::MAX)))
         }
@@ -141,15 +143,15 @@ fn numbers(field: &Field, range: RangeInclusive<i128>) -> Option<Pushed> {
     }
 }
 
-/// True if a column is for this, and each row has a value: what readers choose by roles knows of no missing ones, but for a
-/// time of 0, which no window has.
+/// True if a column has this role and each row has a value. Selection by role in readers does not handle missing values, except
+/// for a time of 0, which no window contains.
 fn is_role(field: &Field, role: Role) -> bool {
     let is_there = field.missing == Missing::Never || role == Role::TIME && field.missing == Missing::Is(0);
     field.role == Some(role) && is_there
 }
 
 fn texts(field: &Field, texts: Vec<String>) -> Option<Pushed> {
-    // Of names, only those that stand for themselves: a number without a name is a text for the query alone.
+    // Only names of the column: the text of a number without a name means something to the query engine alone.
     let is_known = |text: &String| match &field.ty {
         Type::Enum(names) => names.number(text).is_some_and(|number| names.get(number) == Some(text)),
         _ => false,
@@ -165,7 +167,7 @@ fn present(field: &Field, is_present: bool) -> Option<Pushed> {
     Some(Pushed::Columns(vec![Condition { column: field.name.to_string(), accept }]))
 }
 
-/// Adds a condition that must hold as well.
+/// Adds a condition to the others, which must all hold.
 pub(super) fn join(predicate: &mut Predicate, pushed: Pushed) {
     match pushed {
         Pushed::Columns(more) => more.into_iter().for_each(|condition| join_column(predicate, condition)),
@@ -177,7 +179,7 @@ pub(super) fn join(predicate: &mut Predicate, pushed: Pushed) {
             }
             predicate.threads.retain(|thread| threads.contains(thread));
             if predicate.threads.is_empty() {
-                // No list of threads stands for none of them.
+                // An empty list would select all threads, so a condition that no row meets is added.
                 predicate
                     .columns
                     .push(Condition { column, accept: Accept::Between(RangeInclusive::new(1, 0)) });
@@ -190,7 +192,7 @@ pub(super) fn join(predicate: &mut Predicate, pushed: Pushed) {
     }
 }
 
-/// Adds a condition of a column. Of two ranges, what both have in common is left: a window is made of one.
+/// Adds a condition on a column. Two ranges become their intersection, because a window is made from a single one.
 fn join_column(predicate: &mut Predicate, condition: Condition) {
     let same = predicate.columns.iter_mut().find(|other| other.column == condition.column);
     match (same.map(|same| &mut same.accept), condition.accept) {
@@ -201,7 +203,7 @@ fn join_column(predicate: &mut Predicate, condition: Condition) {
     }
 }
 
-/// A predicate for people.
+/// Formats a predicate for people.
 pub(super) fn text(predicate: &Predicate) -> String {
     let mut parts = Vec::new();
     if !predicate.threads.is_empty() {
@@ -228,7 +230,7 @@ pub(super) fn text(predicate: &Predicate) -> String {
     parts.join(" and ")
 }
 
-/// The part of the trace that is inflated, for people.
+/// Formats the window of the trace that is read, for people; `None` if there is none.
 pub(super) fn window(predicate: &Predicate, trace: &Arc<dyn Trace>, table: &str) -> Option<String> {
     let selection =
         quipu_engine::Selection { predicate: predicate.clone(), ..quipu_engine::Selection::new(table) };

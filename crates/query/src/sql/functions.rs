@@ -1,4 +1,4 @@
-//! Functions of the field: `line(addr)`, `page(addr)`, `hex(x)`, `disasm(code, pc)`, `symbol(pc)`, `source(pc)`.
+//! Scalar functions for traces: `line(addr)`, `page(addr)`, `hex(x)`, `disasm(code, pc)`, `symbol(pc)`, `source(pc)`.
 
 use super::symbols::{Named, Names};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BinaryArray, StringBuilder, UInt64Array};
@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 type Work = dyn Fn(&[ArrayRef]) -> Result<ArrayRef> + Send + Sync;
 
-/// A function of rows.
+/// A scalar function.
 struct Field {
     name: &'static str,
     signature: Signature,
-    /// What it takes, with its last argument or without.
+    /// Types of the arguments, for each number of arguments that it takes.
     types: Vec<Vec<DataType>>,
     returns: DataType,
     work: Arc<Work>,
@@ -54,7 +54,7 @@ impl ScalarUDFImpl for Field {
         &self.signature
     }
 
-    /// Whole numbers of any width and sign are addresses and sizes: constants have a sign.
+    /// Accepts integers of any width and sign as addresses and sizes, because constants are signed.
     fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>> {
         let Some(types) = self.types.iter().find(|types| types.len() == args.len()) else {
             return plan_err!("{} does not take {} arguments", self.name, args.len());
@@ -74,7 +74,7 @@ impl ScalarUDFImpl for Field {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let arrays = ColumnarValue::values_to_arrays(&args.args)?;
-        // Constants are worked out once; a row stands for all.
+        // Constant arguments are evaluated once; the one row applies to all.
         let is_constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let made = (self.work)(&arrays)?;
         if is_constant && made.len() == 1 {
@@ -95,7 +95,8 @@ fn function(
     ScalarUDF::from(Field { name, signature, types, returns, work: Arc::new(work) })
 }
 
-/// The first byte of the block that an address lies in.
+/// A function that returns the first byte of the block that contains an address; blocks have `usual` bytes unless a second
+/// argument states their size.
 fn block(name: &'static str, usual: u64) -> ScalarUDF {
     let number = DataType::UInt64;
     let types: [&[DataType]; 2] = [std::slice::from_ref(&number), &[number.clone(), number.clone()]];
@@ -118,7 +119,7 @@ fn block(name: &'static str, usual: u64) -> ScalarUDF {
     })
 }
 
-/// What is known of addresses of code: of the first trace, or of the one that is named.
+/// A function that looks up addresses of code in the first trace, or in the one whose alias is given.
 fn named(
     name: &'static str,
     names: &[(String, Arc<Names>)],
@@ -129,7 +130,7 @@ fn named(
     function(name, &[&both[..1], &both], DataType::Utf8, move |args| {
         let pcs = args[0].as_primitive::<UInt64Type>();
         let aliases = args.get(1).map(|aliases| aliases.as_string::<i32>());
-        // The trace of each row.
+        // Index of the trace of each row.
         let mut traces: Vec<usize> = vec![0; pcs.len()];
         for (row, trace) in traces.iter_mut().enumerate() {
             let Some(aliases) = aliases.filter(|aliases| aliases.is_valid(row)) else { continue };
@@ -155,7 +156,7 @@ fn named(
     })
 }
 
-/// All functions, for a machine with lines and pages of these sizes.
+/// All functions, for a machine with cache lines and pages of these sizes.
 pub(super) fn all(
     line_bytes: Option<u64>,
     page_bytes: Option<u64>,
@@ -197,7 +198,7 @@ pub(super) fn all(
     vec![line, page, hex, disasm, symbol, source]
 }
 
-/// The names of all functions, with what they take.
+/// Signature and description of each function.
 pub const FUNCTIONS: [(&str, &str); 6] = [
     ("line(addr [, bytes])", "first byte of the cache line"),
     ("page(addr [, bytes])", "first byte of the page"),

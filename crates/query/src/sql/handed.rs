@@ -1,4 +1,4 @@
-//! Rows that analyses hand on while they read, on their way to the engine.
+//! Passes rows that analyses deliver while they read on to the query engine.
 
 use super::reading::{Ended, Readings};
 use datafusion::arrow::record_batch::RecordBatch;
@@ -14,26 +14,26 @@ use quipu_model::{
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc::Sender;
 
-/// Where batches of an analysis go.
+/// The channel for batches of an analysis.
 pub(super) type Batches = Sender<std::result::Result<RecordBatch, DataFusionError>>;
 
-/// All columns of the rows of an analysis.
+/// The schema of the rows of an analysis, with all columns.
 pub(super) fn schema(tool: &dyn RowTool) -> Arc<Schema> {
     lens_schema(tool.rows())
 }
 
-/// What is wanted of the rows of an analysis.
+/// Columns, conditions and order that a query asks of the rows of an analysis.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
-    /// The columns, by their positions.
+    /// Positions of the columns.
     pub(super) columns: Vec<usize>,
-    /// Shards whose rows a condition leaves out need not be read.
+    /// Conditions on rows. A shard without rows that meet them need not be read.
     pub(super) predicate: Predicate,
-    /// Whether rows come in the order of the trace.
+    /// Whether rows must come in the trace's order.
     pub(super) is_ordered: bool,
 }
 
-/// Lets an analysis hand on its rows.
+/// Runs an analysis and sends its rows to `to`.
 pub(super) fn hand_on(
     trace: &dyn Trace,
     tool: &dyn RowTool,
@@ -68,23 +68,23 @@ pub(super) fn hand_on(
     Ok(())
 }
 
-/// Makes batches of rows.
+/// Encodes the rows of an analysis as batches and sends them.
 #[derive(Debug)]
 struct Taker {
     wanted: Wanted,
     all: Arc<Schema>,
-    /// The columns that are wanted.
+    /// Schema of the requested columns.
     part: Arc<Schema>,
-    /// Those that no thread uses right now.
+    /// Encoders that no thread uses at the moment.
     encoders: Mutex<Vec<Encoder>>,
-    /// Where the last batch of each shard began, and whether batches before it come once more: what proves damaged is read again,
-    /// and rows that were given away stay.
+    /// First record of the last new batch of each shard, and whether earlier batches are being repeated: data that proves
+    /// damaged is read again, but rows that were sent cannot be taken back.
     met: Mutex<Vec<(u64, bool)>>,
     to: Batches,
 }
 
 impl Taker {
-    /// True of a batch that was not met before.
+    /// True for a batch that was not delivered before.
     fn is_new(&self, span: &Span) -> bool {
         let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
         let shard = span.shard as usize;

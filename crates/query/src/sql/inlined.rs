@@ -1,8 +1,8 @@
-//! How much a question comes to where the queries of its `WITH` are put in the place of their names.
+//! Measures the size of a query after queries of its `WITH` have replaced their names.
 //!
-//! The engine plans such a query once more at each of its uses, so that ten names, each of which uses the one before twice, stand
-//! for a thousand queries, and thirty for more than there is time. That is counted here, over the parsed text, before it is
-//! planned. Depth adds up in the same way; [`depth`](super::depth) has what the text itself has of it.
+//! The query engine plans such a query again at each use. With ten names, each of which uses the one before twice, this makes a
+//! thousand queries, and with thirty, more than can be planned. Repeats are counted here, in the parsed text, before it is
+//! planned. Depth adds up in the same way; [`depth`](super::depth) measures the depth of the text itself.
 
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement};
 use datafusion::sql::sqlparser::ast::{
@@ -10,21 +10,21 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
-/// The most queries, tables and expressions that may be repeated by uses after the first. Planning took 3 seconds for as many on
-/// a busy machine, and its time grows faster than they do.
+/// Maximum number of queries, tables and expressions that uses after the first may repeat. Planning this many took 3 seconds on
+/// a busy machine, and its time grows faster than their number.
 pub(super) const MAX_REPEATED: u64 = 10_000;
-/// The most steps of a plan and expressions between the root and the innermost part. Projections of queries in each other become
-/// one, so that expressions of all of them add up: 10,000 overflowed the stack, 4000 did not.
+/// Maximum number of plan steps and expressions between the root and the innermost part. Projections of nested queries are
+/// merged into one, so their expressions add up: 10,000 overflowed the stack, 4000 did not.
 pub(super) const MAX_STEPS: usize = 1000;
 
-/// What a question exceeds, and where: a line and a column.
+/// The limit that a query exceeds, and the line and column where it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Excess {
     Repeats((u64, u64)),
     Depth((u64, u64)),
 }
 
-/// Looks at a question.
+/// Checks a query against both limits; `None` if it exceeds neither.
 pub(super) fn excess(statement: &Statement) -> Option<Excess> {
     let mut walk = Walk::default();
     let walked = match statement {
@@ -41,30 +41,30 @@ pub(super) fn excess(statement: &Statement) -> Option<Excess> {
     }
 }
 
-/// What a query comes to.
+/// Size of a query.
 #[derive(Clone, Copy, Debug, Default)]
 struct Size {
     n_parts: u64,
-    /// Steps between its root and its innermost part.
+    /// Number of steps between its root and its innermost part.
     depth: usize,
 }
 
 /// A query of a `WITH`.
 struct Common {
-    /// Whose query it is, until that was walked.
+    /// Identifies the query by its address, until the query was visited.
     query: *const Query,
     name: Ident,
     size: Option<Size>,
     is_used: bool,
 }
 
-/// A query that is walked.
+/// A query that is being visited.
 #[derive(Default)]
 struct Open {
     size: Size,
-    /// Its own steps, joins and set operations among them: each has all before it beneath it.
+    /// Its own steps, including joins and set operations: in the plan, each is the parent of everything before it.
     steps: usize,
-    /// Expressions around what is walked, and the most that there were.
+    /// Number of expressions around the current place, and the largest such number so far.
     links: usize,
     most_links: usize,
     common: Vec<Common>,
@@ -83,7 +83,7 @@ impl Walk {
         }
     }
 
-    /// Adds what stands within the query that is walked.
+    /// Adds the size of a part to the query that is being visited.
     fn add(&mut self, size: Size) {
         if let Some(open) = self.open.last_mut() {
             open.size.n_parts = open.size.n_parts.saturating_add(size.n_parts);
@@ -125,7 +125,7 @@ impl Visitor for Walk {
         self.count();
         let [part] = &relation.0[..] else { return ControlFlow::Continue(()) };
         let Some(name) = part.as_ident() else { return ControlFlow::Continue(()) };
-        // The last of a name hides those outside. A query that uses itself has no size yet.
+        // The innermost query with a name hides outer ones. A query that uses itself has no size yet.
         let mut all = self.open.iter_mut().rev().flat_map(|open| &mut open.common);
         let found = all.find(|common| common.size.is_some() && is_same(&common.name, name));
         let Some(Common { size: Some(size), is_used, .. }) = found else {
@@ -169,7 +169,7 @@ impl Visitor for Walk {
     }
 }
 
-/// Names without quotes have no case.
+/// True if two names are equal; names without quotes are not case-sensitive.
 fn is_same(one: &Ident, other: &Ident) -> bool {
     let folded = |name: &Ident| match name.quote_style {
         None => name.value.to_ascii_lowercase(),
@@ -178,7 +178,7 @@ fn is_same(one: &Ident, other: &Ident) -> bool {
     folded(one) == folded(other)
 }
 
-/// The steps of a query's plan that stand in each other. The text nests no deeper than its own limit.
+/// Number of nested steps in the plan of a query body. This recurses no deeper than the limit on the nesting of the text.
 fn steps(body: &SetExpr) -> usize {
     match body {
         SetExpr::SetOperation { left, right, .. } => 1 + steps(left).max(steps(right)),
@@ -229,7 +229,7 @@ mod tests {
             assert!(of(&format!("EXPLAIN {}", with(30, body))).is_some(), "{body}");
             assert!(of(&format!("EXPLAIN COPY ({}) TO 'x'", with(30, body))).is_some(), "{body}");
         }
-        // It is said before the whole of it was walked, where the limit is passed.
+        // The walk ends at the place where the limit is exceeded, before it has visited everything.
         let Some(Excess::Repeats((1, column))) = of(&with(4000, twice)) else { panic!("no excess") };
         assert!(column < 1000, "{column}");
     }
@@ -245,7 +245,7 @@ mod tests {
             of("WITH RECURSIVE r AS (SELECT 1 x UNION ALL SELECT x + 1 FROM r) SELECT * FROM r"),
             None
         );
-        // Another table of the name, and names with quotes.
+        // Tables of another schema with the same name, and quoted names.
         assert_eq!(of(&with(30, "SELECT * FROM s.{} UNION ALL SELECT * FROM s.{}")), None);
         assert!(
             of(&with(30, "SELECT * FROM \"{}\" UNION ALL SELECT * FROM \"{}\"").replace("A", "a")).is_some()

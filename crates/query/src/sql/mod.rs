@@ -1,11 +1,12 @@
-//! SQL over traces.
+//! SQL queries over traces.
 //!
-//! A [`Session`] has one trace or several, each under an alias. Native tables and lenses are tables; analyses are table
-//! functions, `SELECT * FROM hot_lines(t, top => 20)`; a few results have names of their own, such as `syscalls`. Rows come
-//! straight off the compressed trace: columns of lenses that a query does not name are not decoded, conditions on positions, the
-//! clock and threads become windows, so that chunks outside are not inflated. `EXPLAIN` shows both.
+//! A [`Session`] has one or several traces, each under an alias. Native tables and lenses are tables; analyses are table
+//! functions, `SELECT * FROM hot_lines(t, top => 20)`; a few results have names of their own, such as `syscalls`. Rows are read
+//! directly from the compressed trace: columns of lenses that a query does not name are not decoded, and conditions on
+//! positions and the clock become windows, so that chunks outside them are not decompressed. Files of threads that a condition
+//! excludes are not read. `EXPLAIN` shows columns, conditions and windows.
 //!
-//! Sums of numbers of 64 bits are exact. Memory has a limit, past which sorts, groups and joins go to temporary files.
+//! Sums of 64-bit numbers are exact. Above a memory limit, sorts, groups and joins use temporary files.
 
 mod catalog;
 mod collect;
@@ -54,40 +55,40 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{Sender, channel};
 use tool::ToolFunction;
 
-/// The analyses for traces of a format.
+/// Returns the analyses for traces of the format with this name.
 pub type Tools = fn(&str) -> Vec<&'static dyn Tool>;
 
-/// How often a query is looked at from outside.
+/// Interval at which progress is reported and cancellation is checked.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// The stack of each thread; what is not used of it takes no memory. See [`depth::MAX_DEPTH`].
+/// Stack size of each thread; unused parts take no memory. See [`depth::MAX_DEPTH`].
 const STACK_BYTES: usize = 32 << 20;
-/// How long a session waits for work that was interrupted.
+/// Time that a session waits for cancelled work to end when it is dropped.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// Batches of an answer that wait for who takes them.
+/// Number of batches of an answer that may wait for the consumer.
 const WAITING_BATCHES: usize = 1;
 
-/// How many of those that hold memory an error names.
+/// Number of the largest consumers of memory that an error names.
 const NAMED_CONSUMERS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 
-/// How a session works.
+/// Settings of a session.
 #[derive(Clone)]
 pub struct Settings {
-    /// Most bytes that groups, sorts and joins hold in memory together, and an answer that is collected.
+    /// Maximum number of bytes that groups, sorts, joins and a collected answer together hold in memory.
     pub memory_bytes: usize,
-    /// How people say that, for advice.
+    /// The option by which users set that limit, for advice in errors.
     pub memory_option: &'static str,
-    /// Threads that read, and threads that compute; 0 for as many as there are cores.
+    /// Number of threads that read, and also of threads that compute; 0 for as many as there are cores.
     pub threads: usize,
-    /// The analyses.
+    /// Analyses to offer as table functions.
     pub tools: Tools,
-    /// Programs and libraries that say what is where, besides those that traces know.
+    /// Programs and libraries in which addresses of code are looked up, in addition to those that traces name.
     pub binaries: Vec<Binary>,
 }
 
-/// Traces that can be asked.
+/// Traces that can be queried.
 pub struct Session {
-    /// Nothing only while it is dropped.
+    /// `None` only while the session is dropped.
     runtime: Option<Runtime>,
     context: SessionContext,
     memory_bytes: usize,
@@ -106,21 +107,21 @@ impl std::fmt::Debug for Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Planning looks for no interrupt. What it still does ends with its thread.
+        // Planning does not check for cancellation; it continues until its thread ends.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(LAST_WORDS);
         }
     }
 }
 
-/// The schema of an answer, and rows of it.
+/// The schema of an answer, and a batch of its rows.
 type Rows = (SchemaRef, Option<RecordBatch>);
 
 /// Receives the rows of an answer: its schema first, without rows, then batches.
 pub type Take<'a> = &'a mut dyn FnMut(&SchemaRef, Option<RecordBatch>) -> Result<()>;
 
 impl Session {
-    /// A session over traces by their aliases. The first one's tables need no alias.
+    /// Creates a session over traces with their aliases. Tables of the first trace can be used without its alias.
     ///
     /// # Errors
     /// `Usage` for an alias that is given twice; `Io` if threads cannot be started.
@@ -165,7 +166,7 @@ impl Session {
             .with_create_default_catalog_and_schema(false)
             .with_default_catalog_and_schema(CATALOG, FIRST);
         config.options_mut().sql_parser.collect_spans = true;
-        // What each sort keeps free for merging what it has put into files; the usual 10 MB may be more than there is.
+        // Each sort reserves this much memory for merging its temporary files; the default of 10 MB may exceed the limit.
         let spared = settings.memory_bytes / (8 * n_threads);
         config.options_mut().execution.sort_spill_reservation_bytes = spared.min(10 << 20);
         let context = SessionContext::new_with_config_rt(config, environment);
@@ -218,11 +219,11 @@ impl Session {
         })
     }
 
-    /// Answers a question. `goes_on` is asked now and then, and told how far reading has come.
+    /// Answers a query. Calls `goes_on` regularly with the progress of reading; if it returns false, the query is cancelled.
     ///
     /// # Errors
-    /// `Usage` for a question that makes no sense, with the place in it; `Limit` if it needs more memory than there is; `Io` if
-    /// it was interrupted; what reading and `take` say.
+    /// `Usage` for an invalid query, with the place in it; `Limit` if it nests too deeply or needs more memory than the limit;
+    /// `Io` if it was cancelled; errors of reading and of `take`.
     pub fn ask(
         &self,
         sql: &str,
@@ -232,7 +233,7 @@ impl Session {
         self.readings.take();
         let n_known: Vec<usize> = self.traces.iter().map(Named::n_tables).collect();
         let answered = self.answer(sql, goes_on, take);
-        // Reads whose rows are no longer wanted.
+        // The rows of reads in progress are no longer needed.
         if answered.is_err() {
             self.readings.cancel();
         }
@@ -249,12 +250,12 @@ impl Session {
         }
     }
 
-    /// An error of the engine as our own.
+    /// Converts an error of the query engine.
     fn told(&self, error: &DataFusionError, sql: &str) -> Error {
         fault::told(error, sql, &self.table_names(), self.memory_option)
     }
 
-    /// Answers on a thread of the session, whose stack has room for deep questions, and takes the rows on this one.
+    /// Answers on a thread of the session, whose stack is large enough for deep queries, and calls `take` on this thread.
     fn answer(
         &self,
         sql: &str,
@@ -290,10 +291,10 @@ impl Session {
         })
     }
 
-    /// The tables that can be named, with their columns; those of further traces after their alias.
+    /// Names and schemas of all tables known so far; names in traces after the first begin with the alias.
     ///
     /// # Errors
-    /// What reading says, where a schema has to be read first.
+    /// Errors of reading, if a schema has to be read first.
     pub fn tables(&self) -> Result<Vec<(String, Arc<quipu_model::Schema>)>> {
         let mut all = Vec::new();
         for (at, named) in self.traces.iter().enumerate() {
@@ -304,12 +305,12 @@ impl Session {
         Ok(all)
     }
 
-    /// The programs and libraries that were looked for and are not there, each once.
+    /// Programs and libraries that were needed and do not exist. Each is returned by one call only.
     pub fn missing_files(&self) -> Vec<std::path::PathBuf> {
         self.missing.take()
     }
 
-    /// The table functions, with their columns.
+    /// Names of the table functions and schemas of their rows.
     pub fn functions(&self) -> &[(String, Arc<quipu_model::Schema>)] {
         &self.functions
     }
@@ -320,7 +321,7 @@ impl Session {
     }
 }
 
-/// The name of a learned table as a query has it: the part after the first dot keeps its capitals in quotes.
+/// The name of a learned table as written in a query: the part after the first dot is quoted, which preserves capitals.
 fn quoted(name: &str) -> String {
     match name.split_once('.') {
         Some((family, rest)) => format!("{family}.\"{rest}\""),
@@ -328,7 +329,7 @@ fn quoted(name: &str) -> String {
     }
 }
 
-/// Plans a question and sends the rows of its answer until there are no more, or no one takes them.
+/// Plans a query and sends the rows of its answer until there are no more, or the receiver is gone.
 async fn feed(context: &SessionContext, sql: &str, rows: &Sender<Rows>) -> Result<(), Failed> {
     let state = context.state();
     let statement = state.sql_to_statement(sql, &state.config().options().sql_parser.dialect)?;
@@ -357,7 +358,7 @@ async fn feed(context: &SessionContext, sql: &str, rows: &Sender<Rows>) -> Resul
     Ok(())
 }
 
-/// Why there is no answer.
+/// The reason why a query has no answer.
 enum Failed {
     Engine(Box<DataFusionError>),
     Ours(Error),
@@ -369,7 +370,7 @@ impl From<DataFusionError> for Failed {
     }
 }
 
-/// True if rows come as they stand in the trace, so that people expect its order.
+/// True if the rows of an answer are in the order in which they are read, so that users expect the trace's order.
 fn shows_order(plan: &LogicalPlan) -> Result<bool, DataFusionError> {
     let mixes = plan.exists(|plan| {
         Ok(matches!(

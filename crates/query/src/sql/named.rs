@@ -1,6 +1,6 @@
 //! Named arguments of table functions: `miss_ratio(t, line_size => 64)`.
 //!
-//! The engine's planner takes arguments without names only; each named one becomes a text that says both.
+//! The engine's planner accepts only arguments without names; each named one becomes a text with its name and value.
 
 use super::tool::NAMED;
 use datafusion::arrow::datatypes::DataType;
@@ -15,11 +15,11 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, FunctionArg, FunctionArgExpr, Ident, TableFactor, Value,
 };
 
-/// Rewrites them.
+/// Rewrites named arguments as texts.
 #[derive(Debug)]
 pub(super) struct NamedArguments;
 
-/// What an argument says, as a text.
+/// The text of an argument: the content of a string, a name, or the expression as written.
 fn text(expr: &Expr) -> String {
     match expr {
         Expr::Value(value) => match &value.value {
@@ -63,13 +63,14 @@ impl RelationPlanner for NamedArguments {
         if !is_changed {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         }
-        // An alias belongs to what is planned.
+        // The plan includes the alias.
         let plan = context.plan(relation)?;
         Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))))
     }
 }
 
-/// Division of unsigned numbers by constants: the engine's own makes fractions of it, since a constant has a sign.
+/// Divides unsigned numbers by constants as integers. The engine's own division would produce fractions, because constants are
+/// signed.
 #[derive(Debug)]
 pub(super) struct WholeDivision;
 

@@ -1,4 +1,4 @@
-//! Answers as people and programs read them.
+//! Writes answers for people and programs.
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Field, SchemaRef, UInt64Type};
@@ -7,27 +7,27 @@ use quipu_arrow::{Form, Packing, Sink};
 use quipu_model::{Error, ErrorKind, Result};
 use std::io::Write;
 
-/// How an answer looks.
+/// The output form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Looks {
-    /// Columns for people.
+    /// Aligned columns for people.
     Table,
-    /// Comma-separated values, the names first.
+    /// Comma-separated values, with the names of columns in the first line.
     Csv,
-    /// A JSON object a line.
+    /// One JSON object per line.
     Json,
-    /// A stream of Arrow.
+    /// An Arrow stream.
     Arrow,
-    /// A file of Parquet.
+    /// A Parquet file.
     Parquet,
 }
 
-/// Rows by which the widths of a table's columns are chosen.
+/// Number of rows that determine the widths of columns.
 const MEASURED_ROWS: usize = 1000;
-/// Wider values are cut.
+/// Maximum number of characters of a value; longer ones are cut.
 const MAX_WIDTH: usize = 120;
 
-/// Writes an answer as it comes.
+/// Writes an answer while it arrives.
 pub struct Answer<W: Write + Send> {
     looks: Looks,
     state: State<W>,
@@ -41,9 +41,9 @@ impl<W: Write + Send> std::fmt::Debug for Answer<W> {
 }
 
 enum State<W: Write + Send> {
-    /// Nothing is known.
+    /// The schema is not known yet.
     New(W),
-    /// Rows wait for widths.
+    /// Rows wait until the widths of columns are chosen.
     Measuring {
         out: W,
         schema: SchemaRef,
@@ -68,20 +68,20 @@ fn io(cause: std::io::Error) -> Error {
 }
 
 impl<W: Write + Send> Answer<W> {
-    /// An answer that goes to `out`.
+    /// Creates a writer that writes to `out`.
     pub fn new(looks: Looks, out: W) -> Answer<W> {
         Answer { looks, state: State::New(out), n_rows: 0 }
     }
 
-    /// How many rows there were so far.
+    /// Number of rows so far.
     pub fn n_rows(&self) -> u64 {
         self.n_rows
     }
 
-    /// Takes the schema, then rows.
+    /// Takes the schema, or a batch of rows; the first call must pass the schema alone.
     ///
     /// # Errors
-    /// What writing says.
+    /// Errors of writing.
     pub fn take(&mut self, schema: &SchemaRef, batch: Option<RecordBatch>) -> Result<()> {
         match batch {
             None => self.begin(schema),
@@ -96,7 +96,7 @@ impl<W: Write + Send> Answer<W> {
         let State::New(mut out) = std::mem::replace(&mut self.state, State::Over) else { return Ok(()) };
         let schema = schema.clone();
         self.state = match self.looks {
-            // A plan has lines of its own.
+            // A plan consists of lines already.
             Looks::Table if schema.field_with_name("plan_type").is_ok() => State::Plan(out),
             Looks::Table => State::Measuring { out, schema, rows: Vec::new() },
             Looks::Csv => {
@@ -168,7 +168,7 @@ impl<W: Write + Send> Answer<W> {
         }
     }
 
-    /// Chooses the widths of columns, and writes what waits.
+    /// Chooses the widths of columns and writes the waiting rows.
     fn measured(&mut self) -> Result<()> {
         let State::Measuring { mut out, schema, rows } = std::mem::replace(&mut self.state, State::Over)
         else {
@@ -192,10 +192,10 @@ impl<W: Write + Send> Answer<W> {
         Ok(())
     }
 
-    /// Writes the end, and gives the output back.
+    /// Writes the end and returns the output; `None` after an earlier error.
     ///
     /// # Errors
-    /// What writing says.
+    /// Errors of writing.
     pub fn finish(mut self) -> Result<Option<W>> {
         self.measured()?;
         Ok(match self.state {
@@ -224,7 +224,7 @@ fn line(out: &mut impl Write, schema: &SchemaRef, widths: &[usize], cells: &[&st
         if at > 0 {
             text.push_str("  ");
         }
-        // A line is a line, whatever a text holds.
+        // Line breaks in a text must not break the row's line.
         let mut cell: String = cell.chars().map(|c| if c == '\n' || c == '\r' { ' ' } else { c }).collect();
         if width(&cell) > MAX_WIDTH {
             cell = cell.chars().take(MAX_WIDTH - 1).chain(['…']).collect();
@@ -238,14 +238,14 @@ fn line(out: &mut impl Write, schema: &SchemaRef, widths: &[usize], cells: &[&st
     writeln!(out, "{}", text.trim_end())
 }
 
-/// True for columns whose numbers people read in hexadecimal.
+/// True for columns whose numbers are shown in hexadecimal.
 fn is_hex(field: &Field) -> bool {
     let about = |key: &str| field.metadata().get(key).map(String::as_str);
     let flags: u16 = about("quipu.flags").and_then(|flags| flags.parse().ok()).unwrap_or(0);
     *field.data_type() == DataType::UInt64 && (about("quipu.type") == Some("address") || flags & 8 != 0)
 }
 
-/// The cells of all columns for people.
+/// The cells of all columns as texts for people.
 fn texts(schema: &SchemaRef, batch: &RecordBatch) -> Result<Vec<Vec<String>>> {
     let mut all = plain_texts(batch)?;
     for ((field, column), texts) in schema.fields().iter().zip(batch.columns()).zip(&mut all) {
@@ -259,7 +259,7 @@ fn texts(schema: &SchemaRef, batch: &RecordBatch) -> Result<Vec<Vec<String>>> {
     Ok(all)
 }
 
-/// The cells of all columns.
+/// The cells of all columns as texts.
 fn plain_texts(batch: &RecordBatch) -> Result<Vec<Vec<String>>> {
     let options = FormatOptions::default();
     let texts = |column: &ArrayRef| {

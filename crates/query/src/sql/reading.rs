@@ -1,29 +1,29 @@
-//! All reads of a session share a watch and a list of findings.
+//! The reads of a session: their progress, cancellation and findings.
 
 use quipu_engine::{Progress, Watch};
 use quipu_model::{Error, Found};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How a read went.
+/// Outcome of a read.
 pub(super) struct Ended {
     pub(super) found: Found,
     pub(super) error: Option<Error>,
-    /// Rows that were handed out have proved damaged.
+    /// Whether rows proved damaged after they had been delivered.
     pub(super) is_doubtful: bool,
 }
 
-/// What was found wrong with traces while a query was answered.
+/// Findings about traces while a query was answered, and data that could not be read.
 #[derive(Debug, Default)]
 pub struct Losses {
-    /// What they did wrong.
+    /// Findings about the traces.
     pub found: Found,
-    /// The first part that could not be read to its end.
+    /// The error of the first part that could not be read to its end.
     pub error: Option<Error>,
-    /// Rows that the answer is made of have proved damaged since, by a checksum that stood after them: the question, asked again,
-    /// is answered without them.
+    /// Whether rows in the answer proved damaged later, by a checksum after them. If the query is repeated, the answer leaves
+    /// them out.
     pub is_doubtful: bool,
-    /// Tables that reading has taught, by the names that further questions may use.
+    /// Tables that were learned by reading, with their names for further queries.
     pub learned: Vec<String>,
 }
 
@@ -42,7 +42,7 @@ struct State {
 }
 
 impl Readings {
-    /// Each read takes as many threads; 0 for as many as there are cores.
+    /// Creates the state; each read uses `n_threads` threads, or as many as there are cores if that is 0.
     pub(super) fn new(n_threads: usize) -> Readings {
         Readings { n_threads: AtomicUsize::new(n_threads), ..Readings::default() }
     }
@@ -51,7 +51,7 @@ impl Readings {
         self.n_threads.load(Ordering::Relaxed)
     }
 
-    /// Notes a read that begins.
+    /// Registers a read that begins.
     pub(super) fn begin(&self, watch: &Arc<Watch>) {
         if self.is_cancelled.load(Ordering::Relaxed) {
             watch.cancel();
@@ -59,7 +59,7 @@ impl Readings {
         self.lock().watches.push(watch.clone());
     }
 
-    /// Notes how a read ended.
+    /// Records the outcome of a read.
     pub(super) fn end(&self, _: &Arc<Watch>, ended: Ended) {
         let mut state = self.lock();
         ended.found.into_vec().into_iter().for_each(|finding| state.losses.found.push(finding));
@@ -67,7 +67,7 @@ impl Readings {
         state.losses.is_doubtful |= ended.is_doubtful;
     }
 
-    /// Forgets the reads of the question before, and gives what they found.
+    /// Forgets the reads of the previous query and returns their findings.
     pub(super) fn take(&self) -> Losses {
         let mut state = self.lock();
         state.watches.clear();
@@ -75,13 +75,13 @@ impl Readings {
         std::mem::take(&mut state.losses)
     }
 
-    /// Ends all reads.
+    /// Cancels all reads of the current query, also those that begin later.
     pub(super) fn cancel(&self) {
         self.is_cancelled.store(true, Ordering::Relaxed);
         self.lock().watches.iter().for_each(|watch| watch.cancel());
     }
 
-    /// How far all reads together have come.
+    /// Progress of all reads together.
     pub(super) fn progress(&self) -> Progress {
         let state = self.lock();
         let all = state.watches.iter().map(|watch| watch.progress());

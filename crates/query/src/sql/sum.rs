@@ -1,6 +1,6 @@
-//! `sum` that is exact: numbers of 64 bits are added up with 128.
+//! An exact `sum`: adds up 64-bit numbers with 128 bits.
 //!
-//! The engine's own adds them up modulo 2^64, so that a sum of addresses is any number.
+//! The engine's own `sum` wraps around modulo 2^64, so its sums of addresses are meaningless.
 
 use datafusion::arrow::array::{ArrayRef, BooleanArray};
 use datafusion::arrow::compute::cast;
@@ -14,10 +14,10 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF, Signature, Volatility,
 };
 
-/// Digits of the largest number of 64 bits.
+/// Number of decimal digits of the largest 64-bit number.
 const DIGITS: u8 = 20;
 
-/// The function.
+/// The aggregate function `sum`.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct ExactSum {
     inner: Sum,
@@ -39,7 +39,7 @@ impl AggregateUDFImpl for ExactSum {
         &self.signature
     }
 
-    // The engine coerces more than once, so what this gives has to stay as it is when it is asked again.
+    // The engine coerces types more than once, so the resulting types must not change when they are coerced again.
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         let [ty] = types else {
             return datafusion::common::plan_err!("sum takes one argument, found {}", types.len());
@@ -99,12 +99,12 @@ fn widened(ty: &DataType) -> DataType {
     }
 }
 
-/// The same of an argument.
+/// The type in which the values of the first argument are added up.
 fn addend(args: &AccumulatorArgs<'_>) -> DataType {
     args.expr_fields.first().map_or(DataType::Null, |field| widened(field.data_type()))
 }
 
-/// Adds up numbers as those of another type.
+/// Converts numbers to another type before they are added up.
 #[derive(Debug)]
 struct Widening<A: ?Sized> {
     to: DataType,

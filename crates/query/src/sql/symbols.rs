@@ -1,7 +1,7 @@
-//! Names of functions and lines of sources for addresses of code, out of the files that traces name.
+//! Looks up the function and source line of addresses of code, in the files that traces name.
 //!
-//! Files are opened when the first address in them is asked for, and each address is looked up once. A file that is not there any
-//! more, or that says nothing, gives nothing; what is missing is noted once.
+//! A file is opened when the first address in it is looked up, and each address is looked up once. A file that does not exist
+//! or has no symbols yields no names; missing files are recorded once.
 
 use quipu_model::{Module, Placed, Trace};
 use quipu_symbols::functions::{Functions, loaded};
@@ -10,26 +10,26 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
-/// Addresses whose names are remembered; further ones are looked up each time.
+/// Maximum number of addresses whose names are remembered; further ones are looked up each time.
 const MAX_KNOWN: usize = 1 << 20;
 
-/// A program or library that is named for traces that know none.
+/// A program or library that the user names, for traces that name none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binary {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What was added to its addresses.
+    /// Offset from addresses in the file to addresses in memory.
     pub base: u64,
 }
 
-/// What is known of an address.
+/// Function and source line of an address.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Named {
     pub(super) symbol: Option<Arc<str>>,
     pub(super) source: Option<Arc<str>>,
 }
 
-/// The names of one trace's addresses.
+/// Names for the addresses of one trace.
 pub(super) struct Names {
     trace: Arc<dyn Trace>,
     binaries: Arc<[Binary]>,
@@ -44,7 +44,7 @@ impl std::fmt::Debug for Names {
     }
 }
 
-/// Files that were looked for and are not there.
+/// Files that were needed and do not exist: all of them, and those not reported yet.
 #[derive(Debug, Default)]
 pub(super) struct Missing(Mutex<(HashSet<PathBuf>, Vec<PathBuf>)>);
 
@@ -56,13 +56,13 @@ impl Missing {
         }
     }
 
-    /// Those that were not told yet.
+    /// Returns the files that were not reported yet.
     pub(super) fn take(&self) -> Vec<PathBuf> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).1)
     }
 }
 
-/// Where a file, or a part of one, lay.
+/// A file, or a part of one, and its addresses in memory.
 struct File {
     addresses: Range<u64>,
     placed: Placed,
@@ -70,7 +70,7 @@ struct File {
     read: Arc<OnceLock<Read>>,
 }
 
-/// A file that was opened.
+/// Symbols of a file that was opened, and its lowest address.
 #[derive(Default)]
 struct Read {
     functions: Functions,
@@ -82,7 +82,8 @@ impl Names {
         Names { trace, binaries, files: OnceLock::new(), known: RwLock::default(), missing }
     }
 
-    /// Looks up the addresses of a batch that are not known yet, and returns those that are more than can be remembered.
+    /// Looks up the addresses of a batch that are not known yet. Returns the names that could not be remembered for lack of
+    /// room.
     pub(super) fn learn(&self, addresses: impl Iterator<Item = u64>) -> HashMap<u64, Named> {
         let known = self.known();
         let mut new: HashMap<u64, Named> = HashMap::new();
@@ -93,7 +94,7 @@ impl Names {
         if new.is_empty() {
             return new;
         }
-        // Two threads may look up one address; both find the same.
+        // Two threads may look up the same address; both get the same result.
         for (address, named) in &mut new {
             *named = self.look_up(*address);
         }
@@ -103,7 +104,7 @@ impl Names {
         new
     }
 
-    /// What was looked up so far. The lock is taken once for many rows.
+    /// All names that are remembered. Hold the lock for many rows rather than for each one.
     pub(super) fn known(&self) -> RwLockReadGuard<'_, HashMap<u64, Named>> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -132,7 +133,7 @@ impl Names {
         Read { functions: Functions::open(path), lowest: loaded(path).map_or(0, |range| range.start) }
     }
 
-    /// What the trace knows, then what was named for it.
+    /// The files that the trace names, then those that the user names.
     fn files(&self) -> Vec<File> {
         let mut opened: HashMap<PathBuf, Arc<OnceLock<Read>>> = HashMap::new();
         let mut file = |addresses: Range<u64>, placed, path: PathBuf| {
@@ -141,7 +142,7 @@ impl Names {
         };
         let mut all: Vec<File> = Vec::new();
         for Module { addresses, placed, path, .. } in self.trace.modules() {
-            // What has no path, such as `[vdso]`, is no file.
+            // A module without a path, such as `[vdso]`, is not a file.
             if path.is_absolute() {
                 all.push(file(addresses, placed, path));
             }

@@ -1,4 +1,5 @@
-//! Tables and lenses of a trace as tables of the query engine: columns, conditions and bounds that a query has reach the reader.
+//! Tables and lenses of a trace as tables of the query engine. Columns, conditions and limits of a query are passed to the
+//! reader.
 
 use super::filter;
 use super::reading::{Ended, Readings};
@@ -22,13 +23,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Batches of a partition that wait to be taken.
+/// Number of batches of a partition that may wait to be taken.
 const WAITING_BATCHES: usize = 2;
 
 /// A table or lens of a trace.
 pub(super) struct TraceTable {
     trace: Arc<dyn Trace>,
-    /// How rows are asked for: `memrefs`, `lens.accesses`.
+    /// Name in selections, such as `memrefs` or `lens.accesses`.
     name: String,
     schema: Arc<Schema>,
     arrow: SchemaRef,
@@ -54,7 +55,7 @@ impl TraceTable {
         Ok(TraceTable { trace, name: name.to_owned(), schema, arrow, readings })
     }
 
-    /// What the columns mean.
+    /// The schema of the table.
     pub(super) fn about(&self) -> &Arc<Schema> {
         &self.schema
     }
@@ -100,7 +101,7 @@ impl TableProvider for TraceTable {
             fields: Some(wanted.iter().map(|at| self.schema.fields[*at].name.to_string()).collect()),
             predicate,
             limit: limit.map_or(u64::MAX, |limit| limit as u64),
-            // One partition is asked for where the order of rows is seen.
+            // A single partition means that the order of rows is visible.
             order: if n_partitions == 1 { RowOrder::Trace } else { RowOrder::Any },
             batch_rows: u32::try_from(state.config().batch_size()).unwrap_or(8192),
             threads: self.readings.n_threads(),
@@ -117,8 +118,8 @@ impl TableProvider for TraceTable {
     }
 }
 
-/// One read of a table. All partitions take batches of one stream of rows, which the trace's own threads fill by shard and piece:
-/// whichever is idle gets the next.
+/// One read of a table. All partitions take batches from one stream of rows, which reading threads fill by shard and piece; an
+/// idle partition takes the next batch.
 struct TraceScan {
     trace: Arc<dyn Trace>,
     selection: Selection,
@@ -127,7 +128,8 @@ struct TraceScan {
     runs: Mutex<Runs>,
 }
 
-/// Streams by how often the partitions were asked for their rows.
+/// Streams by run: the engine may execute each partition several times, and the n-th executions of all partitions share a
+/// stream.
 #[derive(Default)]
 struct Runs {
     n_begun: HashMap<usize, usize>,
@@ -169,7 +171,7 @@ impl TraceScan {
         TraceScan { trace, selection, properties: Arc::new(properties), readings, runs: Mutex::default() }
     }
 
-    /// The stream that this partition takes part in.
+    /// The stream for the next execution of this partition.
     fn stream(&self, partition: usize) -> Arc<Shared> {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         let n_begun = runs.n_begun.entry(partition).or_default();
@@ -246,7 +248,6 @@ impl ExecutionPlan for TraceScan {
                     }
                 };
                 let batch = encoder.encode(Box::new(batch)).map_err(fault::external)?;
-                // The schema of the whole table has metadata of its own.
                 if sender.blocking_send(Ok(batch)).is_err() {
                     return Ok(());
                 }
@@ -257,7 +258,7 @@ impl ExecutionPlan for TraceScan {
 }
 
 impl Shared {
-    /// The next rows, which a thread of the trace has read.
+    /// Returns the next rows of the stream; the first call starts the read.
     fn next(
         &self,
         trace: &Arc<dyn Trace>,

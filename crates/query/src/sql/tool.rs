@@ -1,7 +1,7 @@
 //! Analyses as table functions: `SELECT * FROM miss_ratio_points(t, line_size => 64)`.
 //!
-//! Planning knows the columns from the description of a tool's result; the analysis runs when its rows are asked for. Where a
-//! tool hands on rows while it reads, they stream.
+//! Planning takes the columns from the description of a tool's result; the analysis runs when its rows are requested. Rows that
+//! a tool delivers while it reads are streamed.
 
 use super::fault;
 use super::filter::{self, Pushed};
@@ -27,30 +27,31 @@ use quipu_model::{Error, Given, Options, Order, Predicate, RowTool, Schema, Tabl
 use std::fmt;
 use std::sync::Arc;
 
-/// How a named argument stands among the others, which the planner takes as texts.
+/// Prefix that marks a named argument, since the planner takes all arguments as texts.
 pub(super) const NAMED: char = '\u{1}';
 
-/// The name of a table of a result in SQL.
+/// The SQL name of a table of a result.
 pub(super) fn sql_name(table: &str) -> String {
     table.replace(['-', '.'], "_")
 }
 
-/// The tables that a tool's result has.
+/// Schemas of the tables in a tool's result.
 pub(super) fn tables(tool: &dyn Tool) -> Vec<Arc<Schema>> {
     schemas(tool.info().name, &tool.result())
 }
 
-/// What of a tool is a table.
+/// A table that a tool offers.
 #[derive(Clone)]
 pub(super) enum Answer {
     /// A table of its result.
     Result(Arc<Schema>),
-    /// Rows that it hands on.
+    /// Rows that it delivers while it reads.
     Rows(&'static dyn RowTool),
 }
 
 impl Answer {
-    /// The names of the tables that a tool has as functions. Where rows have the name of its result, that is its summary.
+    /// The tables that a tool offers, with the names of their functions. If its rows and a table of its result have the same
+    /// name, that table's name gets the suffix `_summary`.
     pub(super) fn of(tool: &dyn Tool) -> Vec<(String, Answer)> {
         let rows = tool.rows().map(|rows| (sql_name(rows.info().name), Answer::Rows(rows)));
         let taken = rows.as_ref().map(|(name, _)| name.clone());
@@ -63,7 +64,7 @@ impl Answer {
         rows.into_iter().chain(results).collect()
     }
 
-    /// What the columns mean.
+    /// The schema of the table.
     pub(super) fn schema(&self) -> Arc<Schema> {
         match self {
             Answer::Result(table) => table.clone(),
@@ -71,7 +72,7 @@ impl Answer {
         }
     }
 
-    /// The tool, or that of its rows.
+    /// Name, needs and options of the tool, or of the tool that delivers its rows.
     fn info(&self, tool: &dyn Tool) -> &'static ToolInfo {
         match self {
             Answer::Result(_) => tool.info(),
@@ -79,7 +80,7 @@ impl Answer {
         }
     }
 
-    /// The option whose value may stand without its name.
+    /// The option whose value may be given without the option's name.
     fn leading(&self) -> Option<&'static str> {
         match self {
             Answer::Result(_) => None,
@@ -88,11 +89,11 @@ impl Answer {
     }
 }
 
-/// A tool as a function.
+/// A table function that runs a tool.
 pub(super) struct ToolFunction {
     pub(super) tool: &'static dyn Tool,
     pub(super) answer: Answer,
-    /// The traces by their aliases; the first is meant if none is named.
+    /// Traces with their aliases; the first is used if an argument names none.
     pub(super) traces: Vec<(String, Arc<dyn Trace>)>,
     pub(super) readings: Arc<Readings>,
 }
@@ -104,7 +105,7 @@ impl fmt::Debug for ToolFunction {
 }
 
 impl ToolFunction {
-    /// What is given to the tool, and the trace that is meant.
+    /// Parses the arguments: the trace to read and the options for the tool.
     fn arguments(&self, exprs: &[Expr]) -> Result<(Arc<dyn Trace>, Given)> {
         let name = self.answer.info(self.tool).name;
         let (mut trace, mut given) = (None, Given::default());
@@ -142,7 +143,7 @@ impl ToolFunction {
     }
 }
 
-/// A literal, or a name that stands for itself.
+/// The text of a literal or of a name.
 fn text_of(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Literal(ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)), _) => {
@@ -162,7 +163,7 @@ impl TableFunctionImpl for ToolFunction {
     }
 }
 
-/// A table that an analysis is yet to make.
+/// A table that an analysis computes when it is scanned.
 pub(super) struct ToolTable {
     trace: Arc<dyn Trace>,
     tool: &'static dyn Tool,
@@ -174,7 +175,7 @@ pub(super) struct ToolTable {
 }
 
 impl ToolTable {
-    /// A table of a tool with these options.
+    /// Creates a table of a tool with these options.
     ///
     /// # Errors
     /// `Missing` if the trace lacks what the tool needs; `Usage` for options that it does not have.
@@ -209,8 +210,8 @@ impl TableProvider for ToolTable {
         TableType::Temporary
     }
 
-    /// Shards that a condition leaves out are not read where each is by itself; all other conditions might change what comes
-    /// later.
+    /// If a tool reads each shard on its own, shards that a condition excludes are not read. Other conditions are not passed to
+    /// the tool, because leaving out rows might change later results.
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
         let is_by_shard = matches!(&self.answer, Answer::Rows(rows) if rows.info().order == Order::Shards);
         let schema = self.answer.schema();
@@ -357,7 +358,7 @@ impl ExecutionPlan for ToolScan {
     }
 }
 
-/// Runs an analysis, and gives one table of its result.
+/// Runs an analysis and returns one table of its result.
 fn result(
     trace: &dyn Trace,
     tool: &'static dyn Tool,
@@ -378,7 +379,7 @@ fn result(
     let mut tables = reports.flat_map(|report| report.tables(tool.info().name));
     match tables.find(|table| table.schema().name == wanted.name) {
         Some(table) => encoder.encode(Box::new(table)),
-        // What is left out of a result has no rows.
+        // A table that the result leaves out has no rows.
         None => encoder.encode(Box::new(quipu_model::ColumnTable::new(Arc::new(wanted.clone())))),
     }
 }
