@@ -46,7 +46,7 @@ class Trace(Analyses):
     """An opened trace: what it says of itself, its rows, and every analysis that takes its format as a method.
 
     Analyses are methods by their names with underscores: `trace.counts()`, `trace.hot(top=20)`,
-    `trace.caches(l1d_size="48K")`. `trace.tools` lists those for its format; what each has for options is in its own
+    `trace.caches(l1d_size="64K")`. `trace.tools` lists those for its format; what each has for options is in its own
     documentation: `help(trace.caches)`.
     """
 

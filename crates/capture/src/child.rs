@@ -11,6 +11,16 @@ const PASSED_ON: [libc::c_int; 6] =
 /// Process id of the program that gets signals; 0 for none.
 static CHILD: AtomicI32 = AtomicI32::new(0);
 
+/// Where the standard output of a recorded program goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Prints {
+    /// To that of this process.
+    #[default]
+    Here,
+    /// To the standard error of this process, whose standard output is for the answer.
+    BesideTheAnswer,
+}
+
 /// The running program.
 #[derive(Debug)]
 pub(crate) struct Child {
@@ -24,11 +34,14 @@ pub(crate) struct Child {
 struct Before(Vec<(libc::c_int, libc::sigaction)>);
 
 impl Child {
-    /// Starts a command with the recorder's own streams, and forwards signals to it from then on.
+    /// Starts a command with the recorder's own streams, except as `prints` says, and forwards signals to it from then on.
     ///
     /// # Errors
     /// `Io` if it cannot be started.
-    pub(crate) fn start(mut command: Command) -> Result<Child> {
+    pub(crate) fn start(mut command: Command, prints: Prints) -> Result<Child> {
+        if prints == Prints::BesideTheAnswer {
+            command.stdout(std::io::stderr());
+        }
         let child = command.spawn().map_err(|cause| {
             Error::new(ErrorKind::Io, format!("cannot start `{}`", command.get_program().to_string_lossy()))
                 .because(cause)

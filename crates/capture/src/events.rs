@@ -1,17 +1,15 @@
 //! Programs that send workload events themselves: they run with back ends that process the events as they arrive.
 
-use crate::child::Child;
-use quipu_model::{Error, ErrorKind, Given, Result};
+use crate::child::{Child, Prints};
+use quipu_model::{Error, Given, Result};
 use quipu_prism::delivery::receiver::Wish;
 pub use quipu_prism::leave_standard_output;
 pub use quipu_prism::live::Delivery;
 use quipu_prism::live::{Done, Live};
 use std::ffi::{OsStr, OsString};
-use std::io;
-use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 
 /// Example of a front end of Prism under `quipu run`, for the help text.
 pub const EXAMPLE: &str = "  quipu run --backend stgen -o traces.dir --delivery prism -- \\
@@ -71,14 +69,8 @@ pub fn run(command: &[OsString], job: Job<'_>) -> Result<(Done, ExitStatus)> {
         Some(variable) => command.args(arguments).env(variable, live.path()),
         None => command.args(arguments.iter().map(|argument| filled(argument, live.path()))),
     };
-    if job.is_out_taken {
-        let error = io::stderr().as_fd().try_clone_to_owned();
-        let error = error.map_err(|cause| {
-            Error::new(ErrorKind::Io, format!("standard error cannot be shared: {cause}"))
-        })?;
-        command.stdout(Stdio::from(error));
-    }
-    let mut child = Child::start(command)?;
+    let prints = if job.is_out_taken { Prints::BesideTheAnswer } else { Prints::Here };
+    let mut child = Child::start(command, prints)?;
     let mut status = None;
     let done = live.run(&mut |_| {
         if status.is_none() {

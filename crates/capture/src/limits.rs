@@ -1,5 +1,6 @@
 //! The part of the execution to record: its start, windows, and limits.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Limits set by the user. Instructions are counted over all threads, in the order in which the recorder reads them; for a
@@ -40,12 +41,13 @@ pub(crate) struct Gate {
     n_seen: AtomicU64,
     n_taken: AtomicU64,
     /// Bytes of all files so far.
-    n_bytes: std::sync::Arc<AtomicU64>,
+    n_bytes: Arc<AtomicU64>,
     is_over: AtomicBool,
 }
 
 impl Gate {
-    pub(crate) fn new(limits: &Limits) -> Gate {
+    /// A gate for files whose bytes are counted in `n_bytes`.
+    pub(crate) fn new(limits: &Limits, n_bytes: Arc<AtomicU64>) -> Gate {
         let counts_none = Limits { most_bytes: None, ..limits.clone() } == Limits::default();
         Gate {
             limits: limits.clone(),
@@ -54,13 +56,13 @@ impl Gate {
             has_begun: AtomicBool::new(limits.start_at.is_none()),
             n_seen: AtomicU64::new(0),
             n_taken: AtomicU64::new(0),
-            n_bytes: std::sync::Arc::default(),
+            n_bytes,
             is_over: AtomicBool::new(false),
         }
     }
 
     /// Counter of the bytes in all files.
-    pub(crate) fn bytes(&self) -> std::sync::Arc<AtomicU64> {
+    pub(crate) fn bytes(&self) -> Arc<AtomicU64> {
         self.n_bytes.clone()
     }
 
@@ -163,7 +165,7 @@ mod tests {
 
     /// Number and window of each recorded instruction, for blocks of these lengths.
     fn wanted(limits: Limits, blocks: &[u64]) -> Vec<(u64, u64)> {
-        let gate = Gate::new(&limits);
+        let gate = Gate::new(&limits, Arc::default());
         let mut all = Vec::new();
         for n in blocks {
             match gate.pass(*n) {

@@ -1,15 +1,20 @@
 //! Recording jobs and their summaries, shared by all front ends.
 
+pub use crate::child::Prints;
 use crate::limits::Limits;
 use crate::program::Machine;
 pub use crate::qemu::{Next, ProcessSummary};
 use crate::{dynamorio, lackey, qemu, tsan};
+use object::{Object, ReadCache};
 use quipu_model::fresh::Replace;
 use quipu_model::{Error, Finding, Result};
 use quipu_source::PackOptions;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// A recording job.
 #[derive(Clone, Debug)]
@@ -20,12 +25,16 @@ pub struct Job {
     pub output: Option<PathBuf>,
     /// Whether to overwrite existing files.
     pub replace: Replace,
+    /// Where the program's standard output goes.
+    pub prints: Prints,
     /// The part of the execution to record.
     pub limits: Limits,
     /// Whether children created by `fork` are recorded, each into a folder of its own.
     pub follows_forks: bool,
     /// Container and compression level.
     pub pack: PackOptions,
+    /// Bytes of all files so far, counted while the program runs; stays 0 with front ends that only see files afterwards.
+    pub n_bytes: Arc<AtomicU64>,
 }
 
 /// Result of a recording.
@@ -33,6 +42,8 @@ pub struct Job {
 pub struct Summary {
     /// The folder that was written.
     pub path: PathBuf,
+    /// The executed file; for a script, its interpreter.
+    pub program: PathBuf,
     /// One summary per process, that of the program first.
     pub processes: Vec<ProcessSummary>,
     /// Findings about the trace.
@@ -45,6 +56,32 @@ pub struct Summary {
     pub status: ExitStatus,
     /// Architecture of the program.
     pub machine: Machine,
+}
+
+/// Stands for the program in the commands of [`FrontEnd::next`].
+pub const PROGRAM: &str = "PROGRAM";
+/// Stands for the trace in these commands.
+pub const TRACE: &str = "TRACE";
+/// The command for a trace of any kind.
+pub const REPORT: &str = "quipu report TRACE";
+
+impl Summary {
+    /// The words of the command to continue with. The front end's own commands are for the trace of the program that was
+    /// started, so not after it was replaced by another one.
+    pub fn next_command(&self, front_end: &FrontEnd) -> impl Iterator<Item = &'static str> + use<> {
+        let is_started = self.processes.iter().all(|process| process.next == Next::Nothing);
+        let own = front_end.next.iter().filter(|_| is_started);
+        let fitting =
+            own.copied().find(|command| !command.contains(PROGRAM) || has_debug_info(&self.program));
+        fitting.unwrap_or(REPORT).split(' ')
+    }
+}
+
+/// Whether a program has debug information of its own.
+fn has_debug_info(program: &Path) -> bool {
+    let Ok(file) = File::open(program) else { return false };
+    let cache = ReadCache::new(file);
+    object::File::parse(&cache).is_ok_and(|file| file.section_by_name(".debug_info").is_some())
 }
 
 /// A front end: one way to record programs.
@@ -60,6 +97,8 @@ pub struct FrontEnd {
     pub record: fn(&Job) -> Result<Summary>,
     /// The options that also record children.
     pub for_children: &'static str,
+    /// Commands to continue with, the best first. One with [`PROGRAM`] needs debug information.
+    pub next: &'static [&'static str],
 }
 
 /// All front ends, the best first.
@@ -70,6 +109,7 @@ pub const FRONT_ENDS: &[FrontEnd] = &[
         usable: qemu::usable,
         record: qemu::record,
         for_children: "--follow-fork",
+        next: &[REPORT],
     },
     FrontEnd {
         name: "tsan",
@@ -77,6 +117,7 @@ pub const FRONT_ENDS: &[FrontEnd] = &[
         usable: tsan::record::usable,
         record: tsan::record::record,
         for_children: "--follow-fork",
+        next: &["quipu analyze types --binary PROGRAM TRACE", "quipu analyze types TRACE"],
     },
     FrontEnd {
         name: "dynamorio",
@@ -84,6 +125,7 @@ pub const FRONT_ENDS: &[FrontEnd] = &[
         usable: dynamorio::usable,
         record: dynamorio::record,
         for_children: "--follow-fork",
+        next: &[REPORT],
     },
     FrontEnd {
         name: "lackey",
@@ -91,6 +133,7 @@ pub const FRONT_ENDS: &[FrontEnd] = &[
         usable: lackey::usable,
         record: lackey::record,
         for_children: "--with qemu --follow-fork",
+        next: &[REPORT],
     },
 ];
 
@@ -113,4 +156,33 @@ pub fn front_end(name: &str, command: &[OsString]) -> Result<&'static FrontEnd> 
         let names: Vec<&str> = FRONT_ENDS.iter().map(|front_end| front_end.name).collect();
         Error::usage(format!("`--with {name}`: expected auto or one of {}", names.join(", ")))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_command_names_the_program_if_that_helps() {
+        let summary = |program: PathBuf| Summary {
+            path: "out".into(),
+            program,
+            processes: Vec::new(),
+            findings: Vec::new(),
+            n_refused: 0,
+            is_limited: false,
+            status: ExitStatus::default(),
+            machine: Machine::X86_64,
+        };
+        let own = summary(std::env::current_exe().unwrap());
+        let words = |summary: &Summary, name: &str| {
+            summary.next_command(front_end(name, &[]).unwrap()).collect::<Vec<_>>().join(" ")
+        };
+        let with_program = "quipu analyze types --binary PROGRAM TRACE";
+        if has_debug_info(&own.program) {
+            assert_eq!(words(&own, "tsan"), with_program);
+        }
+        assert_eq!(words(&own, "qemu"), REPORT);
+        assert_eq!(words(&summary("/nowhere".into()), "tsan"), "quipu analyze types TRACE");
+    }
 }

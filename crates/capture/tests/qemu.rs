@@ -8,7 +8,7 @@
 
 use quipu_capture::limits::Limits;
 use quipu_capture::qemu;
-use quipu_capture::record::{Job, Next, Summary};
+use quipu_capture::record::{Job, Next, Prints, Summary};
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::check::{CHECK, CheckReport};
 use quipu_drmemtrace::record::{Entry, Marker, Type};
@@ -22,6 +22,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -68,9 +69,11 @@ fn job(folder: &TempDir, command: &[&str], program: &Path) -> Job {
         command: all,
         output: Some(folder.path().join("out")),
         replace: Replace::Allowed,
+        prints: Prints::default(),
         limits: Limits::default(),
         follows_forks: false,
         pack: PackOptions { packing: Packing::Zip, level: Some(1) },
+        n_bytes: Arc::default(),
     }
 }
 
@@ -138,6 +141,26 @@ fn instructions_and_accesses_are_those_of_the_listing() {
     assert_eq!(markers(thread, Marker::SKIPPED_MEMREF), [0]);
     assert_eq!(markers(thread, Marker::FUNC_ARG)[0], 0);
     assert_eq!(wrong(&summary.path), [] as [&str; 0]);
+}
+
+#[test]
+fn the_files_of_all_code_are_listed_with_their_places() {
+    let Some((folder, program)) = native("counted.s", FREESTANDING) else { return };
+    let summary = record(&job(&folder, &[], &program));
+    let trace = DRMEMTRACE.open(&Source::open(&summary.path).unwrap(), &OpenOptions::default()).unwrap();
+    let modules = trace.modules();
+    let [own] = &modules[..] else { panic!("{modules:?}") };
+    assert_eq!(own.path, program.canonicalize().unwrap());
+    let all = entries(&summary.path);
+    let mut instrs = all[0].iter().filter(|entry| entry.kind().is_instr());
+    assert!(instrs.all(|entry| own.addresses.contains(&entry.addr.get())), "{own:?}");
+    // The loader runs first, and is listed after the program that it loads.
+    let Some((folder, program)) = native("forks.c", &["-O1"]) else { return };
+    let summary = record(&job(&folder, &[], &program));
+    let trace = DRMEMTRACE.open(&Source::open(&summary.path).unwrap(), &OpenOptions::default()).unwrap();
+    let modules = trace.modules();
+    assert_eq!(modules[0].path, program.canonicalize().unwrap());
+    assert!(modules.len() >= 3, "program, loader and C library: {modules:?}");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::process::{Command, Output};
 const OTHERS: &[&str] = &[
     "assemble",
     "record",
+    "layout",
     "formats",
     "tools",
     "as",

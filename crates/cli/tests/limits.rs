@@ -41,6 +41,7 @@ const LINES: &[(&str, &[&str])] = &[
     ("assemble", &[]),
     ("recover", &[]),
     ("record", &[]),
+    ("layout", &[]),
     ("new-tool", &[]),
     ("sim cache", &["sim cache IN", "sim cache --json IN --miss-file OUT"]),
     ("sim tlb", &["sim tlb IN"]),

@@ -108,6 +108,7 @@ const READ: &[&str] = &[
 /// Options that write but have tests of their own below, because their input is not a file, or they write many files.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("record", "output"),
+    ("layout", "output"),
     ("view", "blobs"),
     ("run", "output"),
     ("sql", "output"),

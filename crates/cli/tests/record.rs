@@ -54,6 +54,64 @@ fn a_program_keeps_its_streams_and_its_exit_code() {
 }
 
 #[test]
+fn a_trace_on_standard_output_is_a_stream() {
+    if !can_record("qemu") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let record = ["record", "-o", "-", "--max-instrs", "2k", "--", "sh", "-c", "echo a word"];
+    let mut command = Command::cargo_bin("quipu").unwrap();
+    let output =
+        command.current_dir(folder.path()).env("TMPDIR", folder.path()).args(record).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    // The program's own output does not get into the stream.
+    assert!(said.starts_with("a word\n"), "{said}");
+    assert!(said.contains("recorded: 2,000 instructions of one thread in standard output, "), "{said}");
+    let mut command = Command::cargo_bin("quipu").unwrap();
+    let counts =
+        command.args(["analyze", "counts", "--json", "-"]).write_stdin(output.stdout).output().unwrap();
+    let counts = String::from_utf8(counts.stdout).unwrap();
+    assert!(counts.contains("\"instructions\": 2000"), "{counts}");
+    assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "the folder is empty again");
+    let (code, _, said) = quipu(folder.path(), &["record", "-o", "-", "--follow-fork", "--", "true"]);
+    assert!(code == Some(2) && said.contains("one stream has one process"), "{said}");
+}
+
+#[test]
+fn code_has_names_until_the_program_is_built_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let compile = |more: &str| {
+        let source = "int work(int n) { volatile int sum = 0; for (int i = 0; i < n; i++) sum += i; return sum; }\n\
+                      int main(void) { return work(50000) == 0; }\n";
+        std::fs::write(folder.path().join("prog.c"), format!("{more}{source}")).unwrap();
+        let args = ["-O0", "-g", "-Wl,--build-id", "prog.c", "-o", "prog"];
+        let compiler = std::process::Command::new("gcc").current_dir(folder.path()).args(args).status();
+        compiler.is_ok_and(|status| status.success())
+    };
+    if !can_record("qemu") || !compile("") {
+        return;
+    }
+    let (code, _, said) = quipu(folder.path(), &["record", "-o", "out", "--", "./prog"]);
+    assert_eq!(code, Some(0), "{said}");
+    let hot = || {
+        let mut command = Command::cargo_bin("quipu").unwrap();
+        command
+            .current_dir(folder.path())
+            .env("COLUMNS", "132")
+            .args(["analyze", "hot", "--top", "3", "out"]);
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    let is_named = |hot: &str| hot.lines().filter(|line| line.ends_with("  work prog.c:1")).count() >= 3;
+    assert!(is_named(&hot()), "{}", hot());
+    let (_, advice, said) = quipu(folder.path(), &["analyze", "types", "out"]);
+    assert!(advice.is_empty() && said.contains("/prog --base 0x"), "{said}");
+    // Addresses of another build are those of other code.
+    assert!(compile("int before(int n) { return n + 1; }\n"));
+    assert!(!hot().contains("prog.c:"), "{}", hot());
+}
+
+#[test]
 fn children_are_left_out_with_a_word_or_have_traces_to_open() {
     if !can_record("qemu") {
         return;

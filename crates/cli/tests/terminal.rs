@@ -492,3 +492,18 @@ fn no_argument_reaches_the_terminal_as_a_command() {
     assert!(shown("--help").contains("\x1b[1m\x1b[4m"), "{}", shown("--help").escape_debug());
     assert!(!shown("--color never check no-such-file").contains('\x1b'));
 }
+
+#[test]
+fn a_long_recording_says_how_far_it_is() {
+    let list = Command::new(env!("CARGO_BIN_EXE_quipu")).args(["record", "--list"]).output().unwrap();
+    let list = String::from_utf8(list.stdout).unwrap();
+    if list.lines().skip_while(|line| !line.starts_with("qemu")).nth(1) != Some("  usable here") {
+        eprintln!("passed over: qemu is not usable here");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let args = ["record", "-o", "out", "--", "sleep", "3"].map(str::to_owned);
+    let shown = String::from_utf8(on_terminal(folder.path(), &args)).unwrap();
+    assert!(shown.starts_with("recording: ") && shown.contains(" so far\n"), "{shown}");
+    assert!(shown.contains("recorded: "), "{shown}");
+}

@@ -1,11 +1,12 @@
-//! Runs the commands of the tutorial and of the commonest tasks in order, as the pages print them, and compares the results.
+//! Runs the commands of the tutorials, of the commonest jobs and of first tasks in order, as the pages print them, and compares
+//! the results.
 
 // A test whose setup fails has failed.
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 /// A reader's environment: the programs' folder, and `quipu` in `PATH`.
 pub(crate) struct Desk {
@@ -18,6 +19,13 @@ pub(crate) struct Desk {
 pub(crate) struct Step {
     pub(crate) command: String,
     pub(crate) shown: Vec<String>,
+}
+
+impl Step {
+    /// The exit code that the page states in the command's comment, `# exits with 1`; otherwise 0.
+    fn code(&self) -> i32 {
+        self.command.split_once("# exits with ").map_or(0, |(_, code)| code.trim().parse().unwrap())
+    }
 }
 
 pub(crate) fn docs() -> PathBuf {
@@ -78,15 +86,34 @@ impl Desk {
         Desk { folder, path }
     }
 
-    pub(crate) fn type_in(&self, command: &str) -> String {
+    /// A desk in whose folder the traces of the repository are, too.
+    fn with_traces() -> Desk {
+        let desk = Desk::new();
+        std::os::unix::fs::symlink(docs().join("../traces"), desk.folder.path().join("traces")).unwrap();
+        desk
+    }
+
+    fn run(&self, command: &str) -> Output {
         let mut shell = Command::new("sh");
         shell.args(["-e", "-c", command]).current_dir(&self.folder);
         shell.env("PATH", &self.path).env("COLUMNS", "132").env("XDG_CACHE_HOME", self.folder.path());
         shell.env("CARGO_NET_OFFLINE", "true").env_remove("CARGO_TARGET_DIR");
-        let output = shell.stdin(Stdio::null()).output().unwrap();
+        shell.stdin(Stdio::null()).output().unwrap()
+    }
+
+    pub(crate) fn type_in(&self, command: &str) -> String {
+        let output = self.run(command);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{command}: {said}");
         String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The output of a step, followed by its messages. The exit code has to be the one that the page states.
+    fn on_screen(&self, step: &Step) -> String {
+        let output = self.run(&step.command);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(step.code()), "{}: {said}", step.command);
+        String::from_utf8(output.stdout).unwrap() + &said
     }
 }
 
@@ -125,7 +152,7 @@ fn typed<'s>(desk: &Desk, steps: &'s [Step], seen: fn(&str) -> String) -> BTreeM
     assert!(steps.iter().any(|step| !step.shown.is_empty()));
     let mut outputs = BTreeMap::new();
     for step in steps {
-        let output = desk.type_in(&step.command);
+        let output = desk.on_screen(step);
         let mut lines = output.lines().map(seen);
         for shown in step.shown.iter().map(|line| seen(line)).filter(|line| !line.is_empty()) {
             assert!(lines.any(|line| line == shown), "{}: no line as {shown:?} in\n{output}", step.command);
@@ -136,14 +163,113 @@ fn typed<'s>(desk: &Desk, steps: &'s [Step], seen: fn(&str) -> String) -> BTreeM
 }
 
 #[test]
+fn first_tasks_of_each_kind_of_users_are_done_as_their_page_says() {
+    let desk = Desk::with_traces();
+    let can_record = has_tools(&desk);
+    let page = fs::read_to_string(docs().join("tasks.md")).unwrap();
+    let users: Vec<&str> = page.split("\n## ").skip(1).collect();
+    assert_eq!(users.len(), 5);
+    for user in users {
+        assert_eq!(user.matches("\n### ").count(), 12, "{user}");
+        // Numbers of recordings depend on compilers and machines; all others are compared exactly.
+        let is_recorded = user.contains("\nquipu record ");
+        let seen: fn(&str) -> String = if is_recorded { shape } else { str::to_owned };
+        if can_record || !is_recorded {
+            typed(&desk, &steps(user), seen);
+        }
+    }
+}
+
+#[test]
+fn what_the_tutorials_for_architects_and_graphics_type_shows_what_they_say() {
+    let desk = Desk::with_traces();
+    for page in ["tutorial-architect.md", "tutorial-graphics.md"] {
+        let steps = steps(&fs::read_to_string(docs().join(page)).unwrap());
+        assert!(steps.len() > 8, "{page}");
+        typed(&desk, &steps, str::to_owned);
+    }
+}
+
+#[test]
 fn the_commonest_jobs_are_done_as_their_page_says() {
-    let desk = Desk::new();
-    std::os::unix::fs::symlink(docs().join("../traces"), desk.folder.path().join("traces")).unwrap();
+    let desk = Desk::with_traces();
     let page = fs::read_to_string(docs().join("howto.md")).unwrap();
     let steps = steps(&page);
     // These do not depend on compilers or machines, so their lines are compared exactly.
     let outputs = typed(&desk, &steps, str::to_owned);
     assert!(outputs.len() >= page.matches("\n### ").count());
+}
+
+/// The commands of the overview in the README, with a trace of the repository in the place of `TRACE`; without those that
+/// name further files of the reader, or only a verb.
+fn overview(readme: &str) -> Vec<String> {
+    let lines = steps(readme).into_iter().map(|step| step.command);
+    let commands = lines.flat_map(|line| {
+        let line = line.split(" # ").next().unwrap_or_default().to_owned();
+        line.split(';').map(|command| command.trim().to_owned()).collect::<Vec<_>>()
+    });
+    let is_whole = |command: &String| {
+        let mut words = command.split_whitespace();
+        let is_ours = words.next() == Some("quipu") && words.next() != Some("sql");
+        is_ours && words.any(|word| word == "TRACE") && !words_of_the_reader(command)
+    };
+    let trace = |command: String| match command.contains(" describe ") {
+        true => command.replace("TRACE", "traces/stream/all-types.quipu"),
+        false => command.replace("TRACE", "traces/drmemtrace/tiny.gz"),
+    };
+    commands.filter(is_whole).map(trace).collect()
+}
+
+/// Whether a command names a program, a type or a text of the reader, or leaves something out.
+fn words_of_the_reader(command: &str) -> bool {
+    command.split_whitespace().any(|word| matches!(word, "P" | "T" | "…" | "DIR" | "game.trace"))
+}
+
+#[test]
+fn what_the_readme_gives_an_overview_of_can_be_typed() {
+    let desk = Desk::with_traces();
+    let commands = overview(&fs::read_to_string(docs().join("../README.md")).unwrap());
+    assert!(commands.len() >= 8, "{commands:?}");
+    for command in &commands {
+        assert!(!desk.type_in(command).is_empty() || command.contains("--html"), "{command}");
+    }
+    // So can what these pages begin with, in another folder, since outputs have the same names.
+    let desk = Desk::with_traces();
+    for page in ["report.md", "formats/columnar.md"] {
+        let steps = steps(&fs::read_to_string(docs().join(page)).unwrap());
+        assert!(!steps.is_empty(), "{page}");
+        steps.iter().for_each(|step| drop(desk.type_in(&step.command)));
+    }
+}
+
+/// The words after `quipu` at the beginning of lines and of code within lines.
+fn named_verbs(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices("quipu ").filter_map(move |(at, name)| {
+        let is_command = at == 0 || text[..at].ends_with(['`', '\n']);
+        let rest = &text[at + name.len()..];
+        let end = rest.find(|c: char| !(c.is_ascii_lowercase() || matches!(c, '-' | '+')));
+        let word = &rest[..end.unwrap_or(rest.len())];
+        // Options, paths and words in capitals are other arguments.
+        (is_command && word.starts_with(|c: char| c.is_ascii_lowercase())).then_some(word)
+    })
+}
+
+#[test]
+fn every_verb_that_a_page_names_exists() {
+    let command = quipu_cli::command();
+    let is_verb = |word: &str| word == "help" || command.find_subcommand(word).is_some();
+    let folder = |path: PathBuf| fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+    let pages = folder(docs()).chain(folder(docs().join("formats"))).chain([docs().join("../README.md")]);
+    let mut n_named = 0;
+    for page in pages.filter(|path| path.extension().is_some_and(|end| end == "md")) {
+        let text = fs::read_to_string(&page).unwrap();
+        for word in named_verbs(&text) {
+            // `quipu trace.zip` is `quipu report trace.zip`.
+            assert!(is_verb(word) || word == "trace", "{}: `quipu {word}`", page.display());
+            n_named += 1;
+        }
+    }
+    assert!(n_named > 300, "{n_named}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Formats errors and findings for people: what happened, where, why, and what to do.
 
+use crate::absent;
 use quipu::model::{Error, Finding, Paint, Severity};
 use std::error::Error as _;
 use std::fmt::Write as _;
@@ -23,8 +24,8 @@ pub(crate) fn error(error: &Error, paint: &Paint) -> String {
         }
         cause = inner.source();
     }
-    if let Some(advice) = error.advice() {
-        write_help(advice, paint, &mut text);
+    if let Some(advice) = error.advice().map(str::to_owned).or_else(|| absent::advice(error)) {
+        write_help(&advice, paint, &mut text);
     }
     text
 }

@@ -287,7 +287,8 @@ pub fn check_present(
     Err(match is_part {
         true => Error::missing(format!("this part of the trace has nothing of thread `{tid}`"))
             .hint(PARTS_COUNT_ALL),
-        false => Error::missing(format!("the trace has no thread `{tid}`")),
+        false => Error::missing(format!("the trace has no thread `{tid}`"))
+            .hint("`quipu analyze schedule` lists its threads"),
     })
 }
 

@@ -107,6 +107,8 @@ pub fn options_of(name: &str) -> Vec<OptionSpec> {
 
 /// Name of the transform that others can replace.
 const CONVERT: &str = "convert";
+/// Name of the transform for damaged traces.
+const RECOVER: &str = "recover";
 
 /// The error for a format that lacks something that other formats have.
 pub fn without(format: &dyn Format, name: &str, has: impl Fn(&dyn Format) -> bool) -> Error {
@@ -120,6 +122,9 @@ pub fn without(format: &dyn Format, name: &str, has: impl Fn(&dyn Format) -> boo
         hint.push_str(
             "; `--to FORMAT` writes its records in another format, `-o NAME.quipu` puts it into a stream",
         );
+    }
+    if name == RECOVER && own.contains(&CONVERT) {
+        hint.push_str("; `quipu convert --keep-damaged` writes the readable part of this one");
     }
     Error::unsupported(format!("`{name}` is not for traces of format {}", format.info().name)).hint(hint)
 }

@@ -1,7 +1,7 @@
 //! Reads traces with progress and signals, and reports what was not read.
 
 use crate::screen::{Outcome, Result, Screen, Stop};
-use crate::{Common, input};
+use crate::{Common, input, terminal};
 use quipu::engine::{self, Division, KeptAccesses, Planned, RunOptions, Watch, WindowOf};
 use quipu::model::damaged::Reading;
 use quipu::model::result;
@@ -19,6 +19,9 @@ static WATCH: Watch = Watch::new();
 
 /// Interval at which the progress line is updated.
 const GLANCE: Duration = Duration::from_millis(100);
+
+/// Time after which work that shares its terminal with a program says for the first time how far it is.
+const FIRST_REPORT: Duration = Duration::from_secs(2);
 
 /// Number of running pieces of work that check the watch.
 static N_WATCHING: AtomicUsize = AtomicUsize::new(0);
@@ -76,6 +79,34 @@ pub fn watched<T>(screen: &Screen, work: impl FnOnce(&Watch) -> T) -> T {
         is_done.store(true, Ordering::Relaxed);
         N_WATCHING.fetch_sub(1, Ordering::Relaxed);
         painter.thread().unpark();
+        done
+    })
+}
+
+/// Runs work that shares its terminal with another program, which may print at any time, so that no line can be drawn over.
+/// Instead, `now` is printed as a line of its own, at intervals that double; only if standard error is a terminal.
+pub fn reported<T>(screen: &Screen, now: impl Fn(Duration) -> String + Sync, work: impl FnOnce() -> T) -> T {
+    if screen.is_quiet() || !terminal::stderr().is_terminal() {
+        return work();
+    }
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let speaker = scope.spawn(|| {
+            let (started, mut next) = (Instant::now(), FIRST_REPORT);
+            while !is_done.load(Ordering::Relaxed) {
+                let elapsed = started.elapsed();
+                match next.checked_sub(elapsed) {
+                    Some(left) if !left.is_zero() => std::thread::park_timeout(left),
+                    _ => {
+                        screen.say(format_args!("{}", now(elapsed)));
+                        next *= 2;
+                    }
+                }
+            }
+        });
+        let done = work();
+        is_done.store(true, Ordering::Relaxed);
+        speaker.thread().unpark();
         done
     })
 }

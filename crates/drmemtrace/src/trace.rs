@@ -99,6 +99,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
         let mut further_type = FileType::default();
         for file in &further.files {
             let file = open_file(file, entry_bytes, workload)?;
+            tids.insert(file.header.tid);
             further_type = further_type.or(file.header.filetype);
             if is_wanted(&file.header) {
                 findings.extend(file.findings());
@@ -113,9 +114,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
         (listing.serial_schedule, listing.cpu_schedule) = (None, None);
     }
     if files.is_empty() {
-        return Err(
-            Error::missing("no file of the trace has the threads or shards asked for").in_file(source.name())
-        );
+        return Err(beside::nothing_of(&options.threads, &tids).in_file(source.name()));
     }
     findings.extend(repeated_files(&files));
     let shards = files.iter().enumerate().map(|(index, file)| shard(index, file)).collect();

@@ -365,6 +365,8 @@ pub struct Module {
     pub placed: Placed,
     /// Path of its file on the traced machine.
     pub path: PathBuf,
+    /// Build id of its file, if the trace states it: another build of it has other addresses.
+    pub build_id: Option<Vec<u8>>,
 }
 
 /// The relation between addresses in a file and in a process.

@@ -7,7 +7,7 @@ use quipu::engine::Watch;
 use quipu::model::{Error, result};
 use quipu::source::{PackOptions, Packing};
 use quipu_capture::limits::Limits;
-use quipu_capture::record::{Job, front_end};
+use quipu_capture::record::{Job, Prints, front_end};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::ExitStatusExt;
@@ -41,6 +41,7 @@ pub(crate) fn record(
         command: command.into_iter().map(OsString::from_vec).collect(),
         output: output.map(|path| PathBuf::from(OsString::from_vec(path))),
         replace: force.into(),
+        prints: Prints::Here,
         limits: Limits {
             most_bytes: max_size,
             most_instrs: max_instrs,
@@ -50,6 +51,7 @@ pub(crate) fn record(
         },
         follows_forks: follow_fork,
         pack: PackOptions { packing, level: Some(level) },
+        n_bytes: Arc::default(),
     };
     let watch = Arc::new(Watch::new());
     let done = watched(py, &watch, None, || {

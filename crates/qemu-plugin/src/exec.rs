@@ -75,9 +75,6 @@ fn plugged(setup: &Setup, name: &[u8]) -> Option<Vec<u8>> {
     if setup.follows {
         all.extend_from_slice(b",follow=1");
     }
-    if setup.tells_modules {
-        all.extend_from_slice(b",modules=1");
-    }
     if let Some(prefix) = &setup.prefix {
         all.extend_from_slice(b",prefix=");
         all.extend(escaped(prefix.to_bytes()));

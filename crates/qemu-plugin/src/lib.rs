@@ -11,9 +11,8 @@
 //! threads and block them: those for blocks, accesses and calls do not allocate or lock anything after the first callback of
 //! a thread.
 //!
-//! Arguments: `ring=PATH` of the shared memory; `follow=1` to also record forked children; `modules=1` to report the files
-//! that code is mapped from; `prefix=PATH`, where libraries of programs are searched; and `name=NAME` of the program, for a
-//! program started by another one.
+//! Arguments: `ring=PATH` of the shared memory; `follow=1` to also record forked children; `prefix=PATH`, where libraries of
+//! programs are searched; and `name=NAME` of the program, for a program started by another one.
 
 mod emulator;
 mod exec;
@@ -55,8 +54,6 @@ struct Setup {
     image: u64,
     /// Name of this program; empty if it is the first.
     name: Vec<u8>,
-    /// Whether the recorder wants to know the files that code is mapped from.
-    tells_modules: bool,
     /// Passed on to the next program.
     ring: CString,
     prefix: Option<CString>,
@@ -139,7 +136,6 @@ fn setup(target: &[u8], is_system: bool, arguments: &[&CStr]) -> Result<Setup, S
         pointer_bytes: if machine.0 == 1 { 4 } else { 8 },
         machine,
         name: value("name=").unwrap_or_default(),
-        tells_modules: value("modules=").as_deref() == Some(b"1"),
         ring: path,
         prefix: value("prefix=").and_then(|path| CString::new(path).ok()),
     })
@@ -171,9 +167,7 @@ extern "C" fn on_translate(_: u64, block: *mut Block) {
                 let host = emulator::qemu_plugin_insn_haddr(insn) as u64;
                 let guest = emulator::qemu_plugin_insn_vaddr(insn);
                 guest::note(host, guest);
-                if setup.tells_modules {
-                    modules::tell(producer, guest);
-                }
+                modules::tell(producer, guest, setup.image);
             }
             emulator::qemu_plugin_register_vcpu_mem_cb(
                 insn,
@@ -262,7 +256,7 @@ extern "C" fn on_syscall_end(_: u64, vcpu: c_uint, number: i64, result: i64) {
         let head = qemu::head(Kind::SyscallEnd, 3, number as u32);
         producer.push_group(&[head, micros, cpu, result.cast_unsigned()]);
     }
-    if SETUP.get().is_some_and(|setup| setup.tells_modules && setup.munmap == number) {
+    if SETUP.get().is_some_and(|setup| setup.munmap == number) {
         modules::forget();
     }
 }

@@ -1,7 +1,7 @@
 //! Reports the file that the code of a block is mapped from, once for each mapping, before its first block.
 //!
-//! Used only if the recorder searches for a function by name. Runs while the emulator translates, which it does for one block
-//! at a time.
+//! The recorder lists these files beside the trace, and searches them for functions by name. Runs while the emulator
+//! translates, which it does for one block at a time.
 
 use crate::guest;
 use quipu_ring::Producer;
@@ -25,8 +25,8 @@ pub(crate) fn forget() {
     IS_OLD.store(true, Ordering::Relaxed);
 }
 
-/// Reports the mapping at a guest address.
-pub(crate) fn tell(producer: &mut Producer<'_>, pc: u64) {
+/// Reports the mapping at a guest address of the program with this number.
+pub(crate) fn tell(producer: &mut Producer<'_>, pc: u64, image: u64) {
     // No other thread holds the lock: the emulator translates one block at a time.
     let Ok(mut known) = KNOWN.try_lock() else { return };
     if IS_OLD.swap(false, Ordering::Relaxed) || known.len() >= MOST_KNOWN {
@@ -48,7 +48,8 @@ pub(crate) fn tell(producer: &mut Producer<'_>, pc: u64) {
             word[..bytes.len()].copy_from_slice(bytes);
             u64::from_le_bytes(word)
         }));
-        words[0] = qemu::head(Kind::Module, words.len() - 1, 0);
+        // Numbers of programs are far below 2^32, as those of blocks are.
+        words[0] = qemu::head(Kind::Module, words.len() - 1, image as u32);
         producer.push_group(&words);
     }
     known.push(range);

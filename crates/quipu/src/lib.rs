@@ -66,6 +66,7 @@
 mod carry;
 mod lookup;
 mod recognise;
+mod strangers;
 mod within;
 
 pub use quipu_engine as engine;

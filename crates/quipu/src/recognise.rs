@@ -1,6 +1,7 @@
 //! Recognises the format of a source, and explains why if there is none.
 
 use crate::FORMATS;
+use crate::strangers;
 use crate::within::{Within, others, with_trace};
 use quipu_model::trace::Carried;
 use quipu_model::{Confidence, Error, ErrorKind, Finding, Format, Loss, OpenOptions, Place, Result, Trace};
@@ -254,6 +255,9 @@ pub fn open_path(path: &Path, options: &OpenOptions) -> Result<Box<dyn Trace>> {
 /// Maximum number of bytes that formats examine to recognise a file.
 const PROBED_BYTES: usize = 1 << 16;
 
+/// A hint for text that no format recognises.
+const TEXT: &str = "tables in text, such as CSV, have to become Parquet or Arrow first; ";
+
 /// A hint for sources that no format recognises.
 const FORCED: &str = "a format can be forced: --format NAME";
 
@@ -276,11 +280,18 @@ fn unknown(source: &Source) -> Result<Error> {
         source.head(PROBED_BYTES)?;
     }
     let found = if source.is_folder() { describe_folder(source)? } else { describe_file(source)? };
-    let titles: Vec<String> =
-        FORMATS.iter().map(|format| format!("{}: {}", format.info().name, format.info().title)).collect();
+    let head = if source.is_folder() { None } else { Some(source.head(strangers::HEAD_BYTES)?) };
+    let kind = head.as_ref().and_then(|head| strangers::advice(head, source.name()));
+    let is_text = head.is_some_and(|head| !as_text(&head).is_empty());
+    let hint = kind.unwrap_or_else(|| {
+        let titles: Vec<String> =
+            FORMATS.iter().map(|format| format!("{}: {}", format.info().name, format.info().title)).collect();
+        let text = if is_text { TEXT } else { "" };
+        format!("{text}{FORCED}; known formats are {}", titles.join("; "))
+    });
     Ok(Error::new(ErrorKind::Unsupported, format!("no known trace format: {found}"))
         .in_file(source.name())
-        .hint(format!("{}; known formats are {}", FORCED, titles.join("; "))))
+        .hint(hint))
 }
 
 /// The traces directly inside a folder that is not itself a trace, for example one for each process.
@@ -421,6 +432,10 @@ mod tests {
              (\"#!/bin/sh\\nexit 0\")"
         );
         assert!(error.advice().is_some_and(|advice| advice.contains("drmemtrace: ")), "{error:?}");
+        let advice = |bytes: &[u8]| refusal(bytes).advice().unwrap_or_default().to_owned();
+        assert!(advice(b"a,b\n1,2\n").contains("CSV"), "{}", advice(b"a,b\n1,2\n"));
+        let program = advice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0");
+        assert_eq!(program, "this is a program or library: `quipu record -- in` makes a trace of a program");
     }
 
     #[test]

@@ -168,11 +168,28 @@ fn without_types_annotations_are_told_by_name() {
 
 #[test]
 fn a_trace_without_regions_needs_a_program() {
-    let trace = quipu::open_path(&fixtures("drmemtrace/allasm"), &OpenOptions::default()).unwrap();
-    let Err(error) = plan(quipu::tool("types", "drmemtrace").unwrap(), &Given::default(), &*trace) else {
-        panic!("nothing says what memory is")
+    let advice_for = |path: &Path| {
+        let trace = quipu::open_path(path, &OpenOptions::default()).unwrap();
+        let Err(error) = plan(quipu::tool("types", "drmemtrace").unwrap(), &Given::default(), &*trace) else {
+            panic!("nothing says what memory is")
+        };
+        assert!(error.message().contains("needs regions with types"), "{error}");
+        error.advice().unwrap_or_default().to_owned()
     };
-    assert!(error.message().contains("needs regions with types"), "{error}");
+    let sample = fixtures("drmemtrace/allasm");
+    let advice = advice_for(&sample);
+    assert!(advice.contains("`quipu cc -g`") && advice.contains("--binary PROGRAM"), "{advice}");
+    // If the trace says which program was recorded, and where it lay, so does the advice.
+    let folder = tempfile::TempDir::new().unwrap();
+    for file in std::fs::read_dir(&sample).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), folder.path().join(file.file_name())).unwrap();
+    }
+    let own = std::env::current_exe().unwrap();
+    let row = format!("  0,   0, 0x5000000000, 0x5000001000, 0x0, 0, v#1,0, {}\n", own.display());
+    std::fs::write(folder.path().join("modules.log"), row).unwrap();
+    let advice = advice_for(folder.path());
+    assert!(advice.ends_with(&format!("--binary {} --base 0x5000000000", own.display())), "{advice}");
 }
 
 const PROGRAM: &str = "

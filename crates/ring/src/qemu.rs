@@ -90,8 +90,8 @@ pub enum Kind {
     End = 7,
     /// A signal (value) gets the handler that follows.
     Handler = 8,
-    /// A mapping of code from a file. Followed by: first address, end, offset in the file, bytes of the path, and the path,
-    /// padded with zeros.
+    /// A mapping of code from a file, of the program with this number (value). Followed by: first address, end, offset in
+    /// the file, bytes of the path, and the path, padded with zeros.
     Module = 9,
 }
 

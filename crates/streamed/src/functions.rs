@@ -79,6 +79,7 @@ pub(crate) fn all(opened: &Arc<Opened>) -> Vec<quipu_model::Module> {
         addresses: module.addresses.clone(),
         placed: quipu_model::Placed::By(module.addresses.start),
         path: module.path.clone(),
+        build_id: None,
     };
     known.iter().chain(later).map(module).collect()
 }

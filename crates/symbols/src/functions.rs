@@ -48,6 +48,14 @@ impl Functions {
     }
 }
 
+/// The build id of a program or library, bytes that differ between builds; `None` if its linker has given it none.
+#[must_use]
+pub fn build_id(path: &Path) -> Option<Vec<u8>> {
+    let cache = ReadCache::new(std::fs::File::open(path).ok()?);
+    let file = object::File::parse(&cache).ok()?;
+    file.build_id().ok().flatten().map(<[u8]>::to_vec)
+}
+
 /// The range from the lowest to the highest loaded address of a file; `None` if it is not a program or library.
 #[must_use]
 pub fn loaded(path: &Path) -> Option<Range<u64>> {

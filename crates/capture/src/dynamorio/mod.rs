@@ -75,7 +75,7 @@ pub fn record(job: &Job) -> Result<Summary> {
     }
     command.args(["-t", "drmemtrace", "-offline", "-outdir"]).arg(&*folder).args(limits).arg("--");
     command.arg(&program.path).args(program.args.iter().skip(1));
-    let mut child = Child::start(command)?;
+    let mut child = Child::start(command, job.prints)?;
     let status = child.wait()?;
     let mut processes = Vec::new();
     for name in recordings(&folder)? {
@@ -95,6 +95,7 @@ pub fn record(job: &Job) -> Result<Summary> {
     let processes = processes.into_iter().map(|process| process.lies_in(&path)).collect();
     Ok(Summary {
         path,
+        program: program.path,
         processes,
         findings: Vec::new(),
         n_refused: 0,

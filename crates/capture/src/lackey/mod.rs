@@ -17,7 +17,6 @@ use std::io::{BufRead, BufReader, BufWriter, PipeReader, Read, Seek, Write};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes read from the pipe, and passed to the file, at once.
@@ -50,8 +49,7 @@ pub fn record(job: &Job) -> Result<Summary> {
     let path = job.output.clone().unwrap_or_else(|| default_name(&program.name, job.pack.packing));
     let (fresh, file) = Fresh::file(&path, job.replace)?;
     let pool = Pool::new(std::thread::available_parallelism().map_or(1, usize::from))?;
-    let n_bytes = Arc::new(AtomicU64::new(0));
-    let counted = Counted::new(file, n_bytes.clone());
+    let counted = Counted::new(file, job.n_bytes.clone());
     let mut packer = Packer::new(BufWriter::with_capacity(BUFFER_BYTES, counted), &pool, &job.pack);
     packer.member("lackey.txt")?;
     let failed = |cause| Error::new(ErrorKind::Io, "cannot make a pipe").because(cause);
@@ -65,10 +63,10 @@ pub fn record(job: &Job) -> Result<Summary> {
     // Children would write to the same text. Lines about system calls are the only sign that there were any.
     command.args(["--child-silent-after-fork=yes", "--trace-syscalls=yes"]).arg(log);
     command.arg(&program.path).args(program.args.iter().skip(1));
-    let mut child = Child::start(command)?;
+    let mut child = Child::start(command, job.prints)?;
     let pid = child.pid();
     let (status, copied) = std::thread::scope(|scope| {
-        let copier = scope.spawn(|| copy(reader, packer, &job.limits, &n_bytes));
+        let copier = scope.spawn(|| copy(reader, packer, &job.limits, &job.n_bytes));
         let status = child.wait();
         // The text ends when the last writer is closed.
         drop(writer);
@@ -98,6 +96,7 @@ pub fn record(job: &Job) -> Result<Summary> {
     };
     Ok(Summary {
         path,
+        program: program.path,
         processes: vec![process],
         findings: Vec::new(),
         n_refused: 0,

@@ -1,6 +1,7 @@
 //! Empties the rings, with one thread of the recorder for each thread of the program.
 
 use super::code::Block;
+use super::modules::Mapping;
 use super::process::Process;
 use super::session::{Image, Session, ThreadResult};
 use super::stream::Stream;
@@ -73,8 +74,12 @@ fn drain_code(session: &Session, consumer: &mut Consumer<'_>, pid: u32) {
                 // Arrives before the description of the first block of the module, so no thread can have passed the function
                 // yet.
                 Some(Kind::Module) => {
-                    if let Some(pc) = session.start_at.as_ref().and_then(|functions| functions.find(rest)) {
-                        session.gate.start_at(pc);
+                    if let Some(mapping) = Mapping::of(rest) {
+                        let start_at = session.start_at.as_ref();
+                        if let Some(pc) = start_at.and_then(|functions| functions.find(&mapping)) {
+                            session.gate.start_at(pc);
+                        }
+                        session.note_code(number, &mapping);
                     }
                 }
                 _ => {}

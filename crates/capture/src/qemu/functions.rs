@@ -1,12 +1,10 @@
 //! Finds the function at which recording starts by name: in the program, and in each library once code of it is translated.
-//! loads, when the first block of each is translated.
 
+use super::modules::Mapping;
 use crate::program::Program;
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use quipu_model::fresh::cannot;
 use quipu_model::{Error, ErrorKind, Result};
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 /// The function to find.
@@ -40,15 +38,13 @@ impl Functions {
         Ok(Functions { name: name.to_owned(), only: None })
     }
 
-    /// Address of the function, if it is in the code that the plugin reported with [`Module`](quipu_ring::qemu::Kind).
-    pub(crate) fn find(&self, words: &[u64]) -> Option<u64> {
-        let [start, end, offset, len, path @ ..] = words else { return None };
-        let bytes: Vec<u8> = path.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let path = PathBuf::from(OsString::from_vec(bytes.get(..usize::try_from(*len).ok()?)?.to_vec()));
-        if self.only.as_ref().is_some_and(|only| *only != path) {
+    /// Address of the function, if it is in this code.
+    pub(crate) fn find(&self, mapping: &Mapping) -> Option<u64> {
+        let Mapping { start, end, offset, path } = mapping;
+        if self.only.as_ref().is_some_and(|only| only != path) {
             return None;
         }
-        let at = self.offset_in(&path)?.checked_sub(*offset)?;
+        let at = self.offset_in(path)?.checked_sub(*offset)?;
         (at < end.wrapping_sub(*start)).then(|| start.wrapping_add(at))
     }
 

@@ -15,6 +15,7 @@
 //! | `pieces` | joins accesses that the emulator splits |
 //! | `events` | signals, and entries that wait for the end of their handlers |
 //! | `functions` | the function at which recording starts |
+//! | `modules` | the files of code, listed beside the trace |
 //! | `process`, `session`, `target` | state shared by threads; the files of their entries |
 //! | `syscalls` | system calls that matter to a trace |
 
@@ -22,6 +23,7 @@ mod code;
 mod drain;
 mod events;
 mod functions;
+mod modules;
 mod pieces;
 mod process;
 mod session;
@@ -104,11 +106,11 @@ pub fn record(job: &Job) -> Result<Summary> {
     let (fresh, folder) = Fresh::folder(&path, job.replace, &is_recorded)?;
     let n_cores = std::thread::available_parallelism().map_or(1, usize::from);
     let pool = Pool::new(n_cores)?;
-    let gate = Gate::new(&job.limits);
+    let gate = Gate::new(&job.limits, job.n_bytes.clone());
     let mut session = Session::new(program.machine, &program.name, folder, pool, job.pack, gate);
     let command = command(&emulator, &plugin, &ring, &program, job);
     (session.is_split, session.start_at) = (job.follows_forks, start_at);
-    let mut child = Child::start(command)?;
+    let mut child = Child::start(command, job.prints)?;
     session.main_pid = child.pid();
     let status = drain_all(&session, &shared, &mut child)?;
     let (processes, findings) = session.finish()?;
@@ -119,6 +121,7 @@ pub fn record(job: &Job) -> Result<Summary> {
     let processes = processes.into_iter().map(|process| process.lies_in(&path)).collect();
     Ok(Summary {
         path,
+        program: program.path,
         processes,
         findings,
         n_refused: shared.n_refused(),
@@ -164,9 +167,6 @@ fn command(emulator: &Path, plugin: &Path, ring: &str, program: &Program, job: &
     plugged.push(format!(",ring={ring}"));
     if job.follows_forks {
         plugged.push(",follow=1");
-    }
-    if job.limits.start_at.is_some() {
-        plugged.push(",modules=1");
     }
     let prefix = program.prefix().filter(|_| std::env::var_os("QEMU_LD_PREFIX").is_none());
     if let Some(prefix) = prefix {

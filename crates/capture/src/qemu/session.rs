@@ -2,6 +2,7 @@
 
 use super::code::Blocks;
 use super::functions::Functions;
+use super::modules::{Mapping, Modules};
 use super::process::Process;
 use crate::limits::Gate;
 use crate::program::Machine;
@@ -43,6 +44,8 @@ struct Shared {
     /// Number of files per thread.
     files: FxHashMap<(Image, u64), u32>,
     results: Vec<ThreadResult>,
+    /// The files of code of each program, by its number. The forks of a program share them.
+    modules: FxHashMap<u64, Modules>,
 }
 
 /// A program in a process; after `exec`, the same process runs another program.
@@ -193,6 +196,14 @@ impl Session {
         Ok(folder.join(renamed(&name, self.pack.packing)))
     }
 
+    /// Notes a mapping of code of the program with this number.
+    pub(crate) fn note_code(&self, program: u32, mapping: &Mapping) {
+        // The file is read before the lock is taken.
+        if let Some(base) = mapping.base() {
+            self.shared().modules.entry(program.into()).or_default().add(base, mapping);
+        }
+    }
+
     /// Adds the result of a thread.
     pub(crate) fn note(&self, result: ThreadResult) {
         self.shared().results.push(result);
@@ -203,7 +214,10 @@ impl Session {
     /// # Errors
     /// `Io` if they cannot be written.
     pub(crate) fn finish(&self) -> Result<(Vec<ProcessSummary>, Vec<Finding>)> {
-        let mut results = std::mem::take(&mut self.shared().results);
+        let (mut results, modules) = {
+            let mut shared = self.shared();
+            (std::mem::take(&mut shared.results), std::mem::take(&mut shared.modules))
+        };
         results.sort_by_key(|result| {
             let Image { pid, number } = result.process.image;
             (pid != self.main_pid, pid, number)
@@ -235,11 +249,11 @@ impl Session {
                 }
                 schedules.push(std::mem::take(&mut result.written.schedule));
             }
-            findings.extend(write_schedules(
-                &self.folder.within(&process.folder).within("trace"),
-                schedules,
-                &self.pool,
-            )?);
+            let folder = self.folder.within(&process.folder);
+            findings.extend(write_schedules(&folder.within("trace"), schedules, &self.pool)?);
+            if let Some(modules) = modules.get(&number) {
+                modules.write(&process.name, &folder.within("aux"))?;
+            }
             summaries.push(summary);
         }
         Ok((summaries, findings))

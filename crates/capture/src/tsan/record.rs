@@ -68,7 +68,7 @@ pub fn record(job: &Job) -> Result<Summary> {
     if let Some(bytes) = job.limits.most_bytes {
         command.env("QUIPU_MAX_BYTES", bytes.to_string());
     }
-    let mut child = Child::start(command)?;
+    let mut child = Child::start(command, job.prints)?;
     let pid = child.pid();
     let status = child.wait()?;
     let captures = folder.files(pid, job.follows_forks)?;
@@ -113,7 +113,16 @@ pub fn record(job: &Job) -> Result<Summary> {
             },
         });
     }
-    Ok(Summary { path, processes, findings, n_refused: 0, is_limited, status, machine: program.machine })
+    Ok(Summary {
+        path,
+        program: program.path,
+        processes,
+        findings,
+        n_refused: 0,
+        is_limited,
+        status,
+        machine: program.machine,
+    })
 }
 
 /// A finding if the program's runtime, linked or loaded, is from another build.

@@ -1,12 +1,15 @@
 //! `quipu analyze`: named analyses, in full, in one read of the trace.
 
+use crate::captured;
 use crate::layout::LayoutFlags;
+use crate::naming;
 use crate::page::{self, PageOptions};
 use crate::typing::Typing;
 use quipu::engine::{KeptAccesses, Planned, plan, tables};
 use quipu::expr::Where;
 use quipu::model::options::{Kind, nearest};
 use quipu::model::{Columns, Error, Given, OptionSpec, Tool, Trace, Window};
+use quipu_capture::tsan::MADE;
 use quipu_console::Common;
 use quipu_console::flags::{Flagged, Flags};
 use quipu_console::input::{Input, check_threads};
@@ -54,6 +57,8 @@ pub(crate) struct Options {
 
 /// The option with a condition. `aggregate` has one of its own.
 const WHERE: &str = "where";
+/// Analyses that attribute accesses to types.
+const OF_TYPES: &[&str] = &["types", "layout"];
 
 /// Heading of the options of `aggregate`.
 const AGGREGATE: &str = "Aggregations";
@@ -167,7 +172,11 @@ fn analyse(options: &Options, common: &Common, screen: &Screen) -> Result<Outcom
     if let Some(text) = &condition {
         screen.say(format_args!("note: of accesses, only those for which `{text}` is true count"));
     }
-    let documents = || parts::documents(&outcome.reports, &outcome.parts);
+    let documents = || {
+        let mut documents = parts::documents(&outcome.reports, &outcome.parts);
+        naming::name_code(&mut documents, &*trace);
+        documents
+    };
     if options.page.is_wanted() {
         let mut documents = documents();
         documents.insert(0, page::verdict(&verdict));
@@ -175,6 +184,12 @@ fn analyse(options: &Options, common: &Common, screen: &Screen) -> Result<Outcom
         page::write(&options.page, &options.input, &*trace, &documents, screen)?;
     }
     let names: Vec<&str> = tools.iter().map(|tool| tool.info().name).collect();
+    if OF_TYPES.iter().any(|name| names.contains(name)) && captured::is_capture(&options.input.stored.path) {
+        screen.say(format_args!(
+            "note: types of allocations are found when a recording becomes a trace: \
+             `quipu convert NAME.quipu -o NAME.trace --to {MADE}`"
+        ));
+    }
     if options.json {
         let mut answer = Map::new();
         answer.insert("trace".into(), options.input.name().into());

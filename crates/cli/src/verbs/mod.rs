@@ -15,6 +15,7 @@ mod filter;
 mod formats;
 mod impersonate;
 mod info;
+mod layout;
 mod merge;
 mod new_tool;
 mod record;
@@ -51,6 +52,7 @@ pub(crate) enum Verb {
     Assemble(assemble::Options),
     Recover(recover::Options),
     Record(record::Options),
+    Layout(layout::Options),
     Sim(sim::Options),
     Run(run::Options),
     Sql(sql::Options),
@@ -91,7 +93,8 @@ impl Verb {
             Verb::Disassemble(options) => disassemble::run(options, common, screen),
             Verb::Assemble(options) => assemble::run(options, common, screen),
             Verb::Recover(options) => recover::run(options, common, screen),
-            Verb::Record(options) => record::run(options, screen),
+            Verb::Record(options) => record::run(options, common, screen),
+            Verb::Layout(options) => layout::run(options, common, screen),
             Verb::Sim(options) => sim::run(options, common, screen),
             Verb::Run(options) => run::run(options, common, screen),
             Verb::Sql(options) => sql::run(options, common, screen),

@@ -1,19 +1,29 @@
 //! `quipu record`: records the execution of a program.
 
-use quipu::model::Error;
-use quipu::model::fresh::Replace;
+use quipu::model::fresh::{Replace, cannot};
 use quipu::model::number::counted;
-use quipu::source::{PackOptions, Packing};
+use quipu::model::{Damaged, Error, ErrorKind, Options as Settings};
+use quipu::source::{PackOptions, Packing, Source, Temporary};
 use quipu_capture::limits::Limits;
-use quipu_capture::record::{FRONT_ENDS, FrontEnd, Job, Next, ProcessSummary, Summary, front_end};
-use quipu_console::number;
+use quipu_capture::record::{
+    FRONT_ENDS, FrontEnd, Job, Next, PROGRAM, Prints, ProcessSummary, Summary, TRACE, front_end,
+};
+use quipu_console::input::Opening;
+use quipu_console::rewrite::{self, Answer, Target};
 use quipu_console::screen::{Outcome, Result, Screen};
-use quipu_console::session::{OF_A_FILE, Verdict};
+use quipu_console::session::{self, OF_A_FILE, Verdict};
+use quipu_console::{Common, number, terminal};
 use quipu_view::{bytes_text, grouped};
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Record the execution of a program
 ///
@@ -22,6 +32,9 @@ use std::path::PathBuf;
 ///
 /// Limits count the instructions of all threads together, in the order in which they are read; with one thread, that is
 /// exact. After a limit is reached, the program continues unrecorded.
+///
+/// With `-o -`, the trace is written to standard output when the program has ended, as a stream that any verb reads from a
+/// pipe; what the program prints goes to standard error.
 ///
 /// A program that is killed leaves a valid trace too. If a program replaces itself (`exec`), each program is recorded, the
 /// later ones in folders inside that of the first.
@@ -32,7 +45,8 @@ pub(crate) struct Options {
     /// here
     #[arg(long, value_name = "FRONT-END", default_value = "auto")]
     with: String,
-    /// Output; by default a folder like `drmemtrace.ls.4711.0000.dir` in the working directory
+    /// Output, `-` for a stream on standard output; by default a folder like `drmemtrace.ls.4711.0000.dir` in the working
+    /// directory
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
     /// Overwrite the output if it is a trace and nothing else
@@ -85,6 +99,7 @@ Examples:
   quipu record -o matrix.dir --max-instrs 100M -- ./matrix 512
   quipu record --windows 1M/100M -- ./server
   quipu cc -O2 list.c -o list && quipu record -o list.trace -- ./list
+  quipu record -o - -- ./prog | quipu report -
   quipu record --list
 
 Exit codes:
@@ -105,7 +120,7 @@ fn windows(text: &str) -> Result<(u64, u64), String> {
     if of == 0 || of > every { Err(expected()) } else { Ok((of, every)) }
 }
 
-pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
+pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     if options.list {
         screen.text(&list())?;
         return Ok(Outcome::Fine);
@@ -124,20 +139,88 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         start_at: options.start_at_function.clone(),
         windows: options.windows,
     };
+    let is_piped = options.output.as_deref() == Some(Path::new("-"));
+    let folder = if is_piped { Some(folder_for_pipe(options.follow_fork)?) } else { None };
     let job = Job {
         command: options.command.clone(),
-        output: options.output.clone(),
+        output: folder.as_ref().map(|folder| folder.path().join(INNER)).or_else(|| options.output.clone()),
         replace: if options.force { Replace::Allowed } else { Replace::Never },
+        prints: if is_piped { Prints::BesideTheAnswer } else { Prints::Here },
         limits,
         follows_forks: options.follow_fork,
         pack: PackOptions { packing: options.container, level: Some(options.level.unwrap_or(1)) },
+        n_bytes: Arc::default(),
     };
-    let summary = (front_end.record)(&job)?;
-    let outcome = say(&summary, front_end, screen);
+    let summary = recorded(&job, front_end, screen)?;
+    let place = if is_piped { "standard output".into() } else { format!("`{}`", summary.path.display()) };
+    let outcome = say(&summary, &place, front_end, screen);
+    match folder {
+        Some(folder) => write_stream(&summary, folder.path(), common, screen)?,
+        None => say_next(&summary, front_end, screen),
+    }
     Ok(match exit_code(&summary) {
         0 => outcome,
         code => Outcome::Program(code),
     })
+}
+
+/// Records a program; says on a terminal now and then how far that is.
+pub(super) fn recorded(job: &Job, front_end: &FrontEnd, screen: &Screen) -> Result<Summary> {
+    let now = |elapsed: Duration| match job.n_bytes.load(Ordering::Relaxed) {
+        0 => format!("recording: {} s so far", elapsed.as_secs()),
+        n_bytes => format!("recording: {} s, {} so far", elapsed.as_secs(), bytes_text(n_bytes)),
+    };
+    Ok(session::reported(screen, now, || (front_end.record)(job))?)
+}
+
+/// Name of a trace before it is written to standard output.
+const INNER: &str = "trace";
+/// Name of the stream that carries it.
+const STREAM: &str = "trace.quipu";
+
+/// A temporary folder for a recording that is to be written to standard output.
+///
+/// # Errors
+/// `Usage` if standard output is a terminal, or if several processes are to be recorded; `Io` if the folder cannot be created.
+fn folder_for_pipe(follows_forks: bool) -> Result<Temporary> {
+    if terminal::stdout().is_terminal() {
+        return Err(Error::usage("`-o -`: a stream is not for a terminal")
+            .hint("pipe it on: quipu record -o - -- ./prog | quipu report -")
+            .into());
+    }
+    if follows_forks {
+        return Err(Error::usage("`-o -`: one stream has one process; `--follow-fork` needs a folder").into());
+    }
+    let path = std::env::temp_dir().join(format!("quipu-record-{}", std::process::id()));
+    // A trace holds what the program did, which may be a secret.
+    let made = Temporary::make(&path, |path| DirBuilder::new().mode(0o700).create(path));
+    Ok(made.map_err(|cause| cannot("create", &path, cause))?.0)
+}
+
+/// Writes what was recorded to standard output: the recording of an instrumented program as it is, any other trace within a
+/// stream that is made in `folder` first.
+fn write_stream(summary: &Summary, folder: &Path, common: &Common, screen: &Screen) -> Result<()> {
+    let stream = folder.join(STREAM);
+    if !stream.exists() {
+        let source = Source::open(&summary.path).map_err(Error::from)?;
+        let opening = Opening::default();
+        let format = quipu::recognise(&source, &opening.options())?.format;
+        let target = Target {
+            path: stream.clone(),
+            force: false,
+            container: None,
+            level: None,
+            json: false,
+            damaged: Damaged::Keep,
+        };
+        let into = quipu::into_stream(format);
+        rewrite::transform_into(&*into, &source, &opening, &Settings::default(), &target, common, screen)?;
+    }
+    let mut file = File::open(&stream).map_err(|cause| cannot("read", &stream, cause))?;
+    let mut answer = Answer::new(terminal::stdout());
+    let failed = |cause| Error::new(ErrorKind::Io, "cannot write to standard output").because(cause);
+    let copied = io::copy(&mut file, &mut answer).map_err(failed);
+    answer.judge(copied).map(|_| ())
 }
 
 /// Exit code for the program's exit status, as a shell would report it.
@@ -147,11 +230,10 @@ fn exit_code(summary: &Summary) -> u8 {
     code as u8 // The system allows no more.
 }
 
-/// Reports where the trace is, what it contains, which parts of the program are missing, and what to do next.
-fn say(summary: &Summary, front_end: &FrontEnd, screen: &Screen) -> Outcome {
+/// Reports what the trace at `place` contains, and which parts of the program are missing.
+pub(super) fn say(summary: &Summary, place: &str, front_end: &FrontEnd, screen: &Screen) -> Outcome {
     let verdict = Verdict { findings: summary.findings.clone(), meaning: OF_A_FILE, ..Verdict::default() };
     let mut outcome = verdict.tell(screen);
-    let shown = summary.path.display();
     let total = |count: fn(&ProcessSummary) -> u64| summary.processes.iter().map(count).sum();
     let (instrs, threads): (u64, u64) = (total(|process| process.instrs), total(|process| process.threads));
     let bytes: u64 = total(|process| process.bytes);
@@ -160,7 +242,7 @@ fn say(summary: &Summary, front_end: &FrontEnd, screen: &Screen) -> Outcome {
         0 => (total(|process| process.records), "records"),
         _ => (instrs, "instructions"),
     };
-    screen.say(format_args!("recorded: {} {what} of {of} in `{shown}`, {}", grouped(n), bytes_text(bytes)));
+    screen.say(format_args!("recorded: {} {what} of {of} in {place}, {}", grouped(n), bytes_text(bytes)));
     if instrs == 0 && total(|process| process.records) == 0 && !summary.is_limited {
         screen.say(format_args!(
             "  nothing was noted: is all of the program compiled with `quipu cc` or `quipu c++` ?"
@@ -208,12 +290,27 @@ fn say(summary: &Summary, front_end: &FrontEnd, screen: &Screen) -> Outcome {
         ));
         outcome = Outcome::Flawed;
     }
+    outcome
+}
+
+/// Says which command to continue with.
+fn say_next(summary: &Summary, front_end: &FrontEnd, screen: &Screen) {
     // The last program of the main process is the interesting one; earlier ones only started it.
     let main = summary.processes.first().map(|process| process.pid);
-    if let Some(last) = summary.processes.iter().rfind(|process| Some(process.pid) == main) {
-        screen.say(format_args!("next: quipu report {}", last.path.display()));
-    }
-    outcome
+    let Some(last) = summary.processes.iter().rfind(|process| Some(process.pid) == main) else { return };
+    let words = summary.next_command(front_end).map(|word| match word {
+        PROGRAM => quoted(&summary.program),
+        TRACE => quoted(&last.path),
+        word => word.to_owned(),
+    });
+    screen.say(format_args!("next: {}", words.collect::<Vec<_>>().join(" ")));
+}
+
+/// A path as a word for a shell.
+fn quoted(path: &Path) -> String {
+    let path = path.to_string_lossy();
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:=@%".contains(c);
+    if path.chars().all(is_plain) { path.into_owned() } else { format!("'{}'", path.replace('\'', "'\\''")) }
 }
 
 /// The front ends with their traces, and what is missing to use them.
@@ -233,6 +330,15 @@ fn list() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_are_words_for_a_shell() {
+        for (path, word) in
+            [("out/a-1.dir", "out/a-1.dir"), ("my trace", "'my trace'"), ("it's", "'it'\\''s'")]
+        {
+            assert_eq!(quoted(Path::new(path)), word);
+        }
+    }
 
     #[test]
     fn windows_are_a_part_of_a_whole() {

@@ -1,6 +1,7 @@
 //! `quipu report`: summarises a trace on one screen or as an HTML page.
 
 use crate::about;
+use crate::naming;
 use crate::page::{self, PageOptions};
 use crate::typing::{Typing, give};
 use quipu::engine::{Planned, plan};
@@ -76,7 +77,8 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let verdict = Verdict::new(&*trace, outcome.findings, error, cancelled);
     verdict.say_lost(screen);
     if options.page.is_wanted() {
-        let documents = page_documents(&*trace, &outcome.reports, &machine, &verdict);
+        let mut documents = page_documents(&*trace, &outcome.reports, &machine, &verdict);
+        naming::name_code(&mut documents, &*trace);
         page::write(&options.page, &options.input, &*trace, &documents, screen)?;
     }
     if options.json {
@@ -96,7 +98,8 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         let about = about::document(&options.input.name(), &*trace, Detail::Brief);
         let results = outcome.reports.iter().map(|report| report.document(Detail::Brief));
         let all = std::iter::once(about).chain(results).chain(documents_of(&machine, Detail::Brief));
-        let documents: Vec<Document> = all.filter(|document| !document.blocks.is_empty()).collect();
+        let mut documents: Vec<Document> = all.filter(|document| !document.blocks.is_empty()).collect();
+        naming::name_code(&mut documents, &*trace);
         screen.documents(&documents)?;
     }
     Ok(verdict.tell(screen))

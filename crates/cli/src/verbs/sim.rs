@@ -1,6 +1,7 @@
 //! `quipu sim`: simulates machines on the accesses of a trace; `sweep` simulates many at once.
 
 use super::sweep;
+use crate::naming;
 use crate::page::{self, PageOptions};
 use crate::typing::{TypeOptions, Typing};
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -270,7 +271,9 @@ impl Printing<'_> {
     ) -> Result<Outcome> {
         let verdict = Verdict::new(trace, found.findings, found.error, found.cancelled);
         verdict.say_lost(screen);
-        let documents: Vec<_> = found.reports.iter().map(|report| report.document(Detail::Full)).collect();
+        let mut documents: Vec<_> =
+            found.reports.iter().map(|report| report.document(Detail::Full)).collect();
+        naming::name_code(&mut documents, trace);
         if self.page.is_wanted() {
             let mut all = vec![page::verdict(&verdict)];
             all.extend(documents.clone());

@@ -42,6 +42,7 @@ pub(crate) const VERBS: &[(&str, Call)] = &[
     ("assemble", None),
     ("recover", Some(&["recover", "@", "-o", "%"])),
     ("record", None),
+    ("layout", None),
     ("sim", Some(&["sim", "cache", "@"])),
     ("run", Some(&["run", "--backend", "null", "@", "-o", "%"])),
     ("new-tool", None),

@@ -220,3 +220,38 @@ fn annotations_of_cxx_do_not_record_their_own_work() {
         });
     }
 }
+
+#[test]
+fn layout_records_and_reports_in_one() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tutorial/list.c");
+    let source = fs::read_to_string(source).unwrap();
+    for compiler in compilers(C) {
+        let scene = Scene::new(compiler);
+        scene.compile(&source, "list.c", &["-O1", "-g"]);
+        let layout = |args: &[&str]| {
+            let output = quipu().current_dir(&scene.folder).arg("layout").args(args).output().unwrap();
+            let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+            (output.status.code(), text(output.stdout), text(output.stderr))
+        };
+        let (code, answer, said) = layout(&["--json", "-o", "list.trace", "--", "./list"]);
+        assert_eq!(code, Some(0), "{compiler}: {said}");
+        // The number that the program prints does not get into the answer.
+        assert!(said.contains("recorded: ") && said.contains("`list.trace`"), "{compiler}: {said}");
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!(answer["trace"], "list.trace");
+        assert_eq!(answer["results"]["types"]["types"][0]["name"], "person", "{compiler}");
+        assert_eq!(answer["results"]["layout"]["type"], "person", "{compiler}");
+        assert!(answer["results"]["layout"]["layouts"].as_array().unwrap().len() > 2, "{compiler}");
+        let (code, answer, said) =
+            layout(&["--force", "-o", "list.trace", "--type", "person", "--", "./list"]);
+        assert_eq!(code, Some(0), "{compiler}: {said}");
+        assert!(answer.contains("struct person *next;"), "{compiler}: {answer}");
+        let recording = ["analyze", "types", "--json", "list.quipu"];
+        let output = quipu().current_dir(&scene.folder).args(recording).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success() && said.contains("-o NAME.trace --to "), "{compiler}: {said}");
+        let (code, answer, said) = layout(&["--", "true"]);
+        assert_eq!((code, answer.as_str()), (Some(2), ""), "{said}");
+        assert!(said.contains("was not compiled to record") && said.contains("`quipu cc -g`"), "{said}");
+    }
+}

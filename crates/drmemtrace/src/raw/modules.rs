@@ -15,7 +15,13 @@ pub(crate) struct Row {
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) path: String,
+    /// Build id of the file, which only Quipu's recorder states.
+    pub(crate) build_id: Option<Vec<u8>>,
 }
+
+/// Begins a line after the rows: position of a row, and the build id of its file in hexadecimal digits. Other readers end after
+/// the last row.
+const BUILD_ID: &str = "build-id";
 
 /// The rows of a module list, by position.
 ///
@@ -44,10 +50,25 @@ pub(crate) fn parse(bytes: &[u8]) -> Vec<Row> {
             start: fields.next().flatten().unwrap_or(0),
             end: fields.next().flatten().unwrap_or(0),
             path: String::from_utf8_lossy(path.trim_ascii()).into_owned(),
+            build_id: None,
         });
         rest = tail.get(path.len() + 1..).unwrap_or(&[]);
     }
+    for (row, id) in bytes.split(|byte| *byte == b'\n').filter_map(build_id) {
+        if let Some(row) = rows.get_mut(row) {
+            row.build_id = Some(id);
+        }
+    }
     rows
+}
+
+/// Position of a row and build id of its file, if this line states them.
+fn build_id(line: &[u8]) -> Option<(usize, Vec<u8>)> {
+    let mut words = std::str::from_utf8(line).ok()?.strip_prefix(BUILD_ID)?.split_ascii_whitespace();
+    let row = words.next()?.parse().ok()?;
+    let digits = words.next()?.as_bytes();
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    Some((row, digits.chunks(2).map(byte).collect::<Option<_>>()?))
 }
 
 /// The mapped modules that the rows describe.
@@ -56,6 +77,7 @@ pub(crate) fn modules(rows: &[Row]) -> Vec<Module> {
         addresses: row.start..row.end,
         placed: Placed::From(rows.get(row.containing).unwrap_or(row).start),
         path: PathBuf::from(&row.path),
+        build_id: rows.get(row.containing).unwrap_or(row).build_id.clone(),
     };
     rows.iter().filter(|row| row.start < row.end).map(module).collect()
 }
@@ -101,6 +123,14 @@ mod tests {
         let placed = Placed::From(0x400000);
         assert!(modules.iter().all(|module| module.placed == placed && module.path.ends_with("bin/a")));
         assert_eq!(modules[1].addresses, 0x4a4000..0x4ae000);
+    }
+
+    #[test]
+    fn build_ids_follow_the_rows() {
+        let list = b"  0,   0, 0x400000, 0x495000, 0x0, 0, v#1,0, /bin/a\n  1,   1, 0x1, 0x2, 0x0, 0, v#1,0, /b\nbuild-id 1 0aff\nbuild-id 7 00\nbuild-id 0 x\n";
+        let ids: Vec<Option<Vec<u8>>> =
+            modules(&parse(list)).into_iter().map(|module| module.build_id).collect();
+        assert_eq!(ids, [None, Some(vec![0x0a, 0xff])]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::funclist;
 use crate::listing::Listing;
 use crate::schedule::{self, Stretch};
+use quipu_model::options::nearest;
 use quipu_model::trace::{Fact, Function};
 use quipu_model::{Amount, Error, Finding, Loss, Place, Severity, ThreadId};
 use quipu_source::Source;
@@ -46,6 +47,23 @@ pub(super) fn by_file(source: &Source) -> Finding {
         is_stated: false,
         doubtful_from: None,
     }
+}
+
+/// Most threads that an error lists.
+const MAX_LISTED: usize = 16;
+
+/// The error if no file has the selected threads or shards. It lists the threads that have files.
+#[cold]
+pub(super) fn nothing_of(wanted: &[ThreadId], present: &FxHashSet<u64>) -> Error {
+    let error = Error::missing("no file of the trace has the threads or shards asked for");
+    let mut present: Vec<ThreadId> = present.iter().map(|word| ThreadId::from_packed(*word)).collect();
+    present.sort_unstable();
+    let names: Vec<String> = present.iter().map(ToString::to_string).collect();
+    let near = wanted.iter().find_map(|tid| nearest(&tid.to_string(), names.iter().map(String::as_str)));
+    let near = near.map_or_else(String::new, |near| format!("did you mean `{near}`? "));
+    let listed = names.iter().take(MAX_LISTED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = if names.len() > MAX_LISTED { ", …" } else { "" };
+    if wanted.is_empty() { error } else { error.hint(format!("{near}threads: {listed}{more}")) }
 }
 
 /// The threads or cores that should have files.

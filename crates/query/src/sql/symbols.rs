@@ -141,7 +141,7 @@ impl Names {
             File { addresses, placed, path, read }
         };
         let mut all: Vec<File> = Vec::new();
-        for Module { addresses, placed, path } in self.trace.modules() {
+        for Module { addresses, placed, path, .. } in self.trace.modules() {
             // A module without a path, such as `[vdso]`, is not a file.
             if path.is_absolute() {
                 all.push(file(addresses, placed, path));

@@ -41,6 +41,7 @@ pub use report::{
     FieldRow, MissingField, Numbers, PartRow, SharedLine, SharedPart, SiteRow, ThreadRow, TypeReport, TypeRow,
 };
 pub use source::TypeSource;
+pub(crate) use source::missing_types;
 
 use crate::machine::{Miss, Purpose};
 use count::{Counters, GAP, Kind, PARTS_BEHIND, TRAILING, Tally};

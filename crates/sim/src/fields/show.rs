@@ -25,6 +25,9 @@ impl ReportBody for TypeReport {
         if !self.has_types {
             let how = "There is no debug information and no file of types: types are names of annotations, and have no fields.";
             document.blocks.push(Block::Note(how.to_owned()));
+        } else if self.all.accesses == self.unknown.accesses {
+            let how = "No access has a type: allocations have types in recordings of programs that were compiled with `quipu cc -g` or `quipu c++ -g`, global variables if `--base` is where the program was loaded.";
+            document.blocks.push(Block::Note(how.to_owned()));
         }
         if detail == Detail::Brief {
             document.blocks.push(Block::Grid(self.type_grid(BRIEF_TYPES)));

@@ -1,9 +1,10 @@
 //! Sources of types: a program's debug information, a file of types, or both.
 
 use crate::options::{BASE, BINARY, TYPES};
-use quipu_model::{Error, ErrorKind, Options, Result};
+use quipu_model::{Error, ErrorKind, Module, Options, Placed, Result, Trace};
 use quipu_symbols::attribute::Types;
 use quipu_symbols::dwarf::{DebugError, DebugInfo};
+use quipu_symbols::functions::loaded;
 use quipu_symbols::symbol_table::{DataSymbol, data_symbols};
 use quipu_symbols::types_file::TypesFile;
 use std::sync::Arc;
@@ -65,4 +66,33 @@ impl TypeSource {
     pub fn has_variables(&self) -> bool {
         self.types.program().is_some() || !self.symbols.is_empty()
     }
+}
+
+/// The error of a tool that finds neither regions in the trace nor variables in a program. Its hint says how to get both; it
+/// names the program, if the trace says which was recorded.
+#[cold]
+pub(crate) fn missing_types(tool: &str, trace: &dyn Trace) -> Error {
+    let program = trace.modules().iter().find_map(as_options);
+    let program = program.unwrap_or_else(|| {
+        "--binary PROGRAM, and --base ADDR if it was not loaded where its file says".to_owned()
+    });
+    Error::missing(format!(
+        "tool `{tool}` needs regions with types, which this trace does not carry, or a program with variables"
+    ))
+    .hint(format!(
+        "for types of allocations, compile the program with `quipu cc -g` or `quipu c++ -g` and record it again; \
+         for its global variables only: {program}"
+    ))
+}
+
+/// The options that name a module as the program; `None` if its file is gone.
+fn as_options(module: &Module) -> Option<String> {
+    // The trace names the path, which may be anything; only files are opened.
+    let path = Some(&module.path).filter(|path| path.is_absolute() && path.is_file())?;
+    let base = match module.placed {
+        Placed::By(added) => added,
+        Placed::From(start) => start.wrapping_sub(loaded(path)?.start),
+    };
+    let base = if base == 0 { String::new() } else { format!(" --base {base:#x}") };
+    Some(format!("--binary {}{base}", path.display()))
 }

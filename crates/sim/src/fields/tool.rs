@@ -30,7 +30,7 @@
 //!
 //! * **Needs** `accesses`; uses `regions`, `threads`, `accesses.fetch`. Without `regions`, it needs `binary`.
 
-use super::TypeSource;
+use super::{TypeSource, missing_types};
 use crate::caches;
 use crate::config;
 use crate::options::{
@@ -121,10 +121,7 @@ pub(super) fn source(options: &Options, trace: &dyn Trace) -> Result<Option<Type
     let types = TypeSource::of(options)?;
     let has_variables = types.as_ref().is_some_and(TypeSource::has_variables);
     if !trace.columns().has(Columns::REGIONS) && !has_variables {
-        return Err(Error::missing(
-            "tool `types` needs regions with types, which this trace does not carry, or a program with variables",
-        )
-        .hint("--binary PROGRAM, and --base ADDR if it was not loaded where its file says"));
+        return Err(missing_types(INFO.name, trace));
     }
     Ok(types)
 }

@@ -43,7 +43,7 @@ use super::source::{self, Declaration};
 use super::survey::Survey;
 use super::text::Language;
 use super::units::Members;
-use crate::fields::TypeSource;
+use crate::fields::{TypeSource, missing_types};
 use crate::options::{
     BASE, BINARY, COHERENCE, CONFIG, CORES, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE, LINE_SIZE, LL_ASSOC,
     LL_SIZE, POLICY, PREFETCHER, TYPES, fit_cores, is_by_core, option,
@@ -180,10 +180,7 @@ fn plan(options: &Options, trace: &dyn Trace) -> Result<Plan> {
             .hint("--binary PROGRAM with debug information, or --types FILE"));
     };
     if !trace.columns().has(Columns::REGIONS) && types.program().is_none() {
-        return Err(Error::missing(
-            "tool `layout` needs regions with types, which this trace does not carry, or a program with variables",
-        )
-        .hint("--binary PROGRAM, and --base ADDR if it was not loaded where its file says"));
+        return Err(missing_types(INFO.name, trace));
     }
     let Some((shape, _)) = types.find(name.as_bytes()) else {
         let known: Vec<String> = types.file_names().into_iter().take(HINTED_TYPES).collect();
