@@ -186,7 +186,12 @@ impl FrameCounts {
             part.iter().map(|frame| value(&frame.calls) as f64).sum::<f64>() / part.len().max(1) as f64
         });
         let most = self.frames.iter().map(|frame| value(&frame.calls)).max().unwrap_or(0);
-        SeriesLine { name: name.to_owned(), values: values.collect(), note: format!("max {most} {unit}") }
+        SeriesLine {
+            name: name.to_owned(),
+            values: values.collect(),
+            note: format!("max {most} {unit}"),
+            unit: unit.to_owned(),
+        }
     }
 }
 
