@@ -8,6 +8,8 @@ use quipu_apitrace::tools::calls::{CallCounts, Calls};
 use quipu_apitrace::tools::frames::{FrameCounts, Frames};
 use quipu_apitrace::tools::graphics::{Contents, Graphics};
 use quipu_apitrace::tools::leaks::{Leaked, Leaks};
+use quipu_model::doc::{Block, Cell};
+use quipu_model::pass::Detail;
 use quipu_model::{Given, Report, Tool};
 use quipu_testkit::report_of;
 use regex_lite::Regex;
@@ -408,4 +410,35 @@ fn sizes_below_zero_are_shown_so() {
         glTexImage2D(width = -2, height = 2, pixels = hex \"01020304\")\n";
     let ours = report_of::<Contents>(&Graphics, &Given::default(), &common::written(text)).json();
     assert_eq!(ours["textures"]["largest"][0]["size"], "-2 × 2");
+}
+
+/// The calls of a frame on a page, and the calls that the frame has.
+#[test]
+fn frames_with_most_calls_list_the_functions_that_they_call() {
+    for (trace, n_shown) in [("kinds.trace", 5), ("glxgears-300.trace", 24)] {
+        let report = report_of::<FrameCounts>(&Frames, &Given::default(), &*common::open(trace));
+        let document = Report::document(&report, Detail::Full);
+        let folds = document.blocks.iter().find_map(|block| match block {
+            Block::Folds(folds) => Some(folds),
+            _ => None,
+        });
+        let folds = folds.unwrap();
+        assert_eq!((folds.whole, folds.folds.len()), (report.frames.len() as u64, n_shown), "{trace}");
+        let mut shown: Vec<u64> = Vec::new();
+        for fold in &folds.folds {
+            let frame = report.frames[fold.at as usize].calls;
+            assert_eq!(fold.covers, frame.first_call..=frame.last_call);
+            let Some(Block::Grid(grid)) = fold.blocks.last() else { panic!("{fold:?}") };
+            let calls = grid.rows.iter().map(|row| match row[1] {
+                Cell::Count(calls) => calls,
+                _ => panic!("{row:?}"),
+            });
+            assert_eq!(calls.sum::<u64>(), frame.calls, "frame {} of {trace}", fold.at);
+            shown.push(frame.calls);
+        }
+        // No other frame has more calls than the smallest of these.
+        let least = shown.iter().min().unwrap();
+        let larger = report.frames.iter().filter(|frame| frame.calls.calls > *least).count();
+        assert!(larger <= n_shown, "{larger} of {trace}");
+    }
 }

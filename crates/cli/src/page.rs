@@ -4,12 +4,14 @@ use quipu::model::doc::{Block, Cell, Document, Figure, Grid};
 use quipu::model::fresh::{self, Replace};
 use quipu::model::number::counted;
 use quipu::model::{Error, Report, Trace};
-use quipu::passes::{PerThread, branches, mix, schedule, working_set};
+use quipu::passes::{PerShard, PerThread, branches, functions, mix, reuse_distance, schedule, working_set};
+use quipu::sim::TypeReport;
 use quipu_console::input::Input;
 use quipu_console::screen::{Result, Screen};
 use quipu_console::session::Verdict;
 use quipu_console::terminal::{self, is_piped_stdout};
 use quipu_view::{PageFrame, bytes_text, grouped, html_page, ticks_text};
+use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -76,7 +78,8 @@ fn write_titled(
 ) -> Result<()> {
     let footer =
         concat!("Made by Quipu ", env!("CARGO_PKG_VERSION"), ". Nothing on this page comes from a network.");
-    let page = html_page(documents, &PageFrame { title, subtitle, footer });
+    let command = command_line(std::env::args_os().skip(1));
+    let page = html_page(documents, &PageFrame { title, subtitle, footer, command: &command });
     if path == Path::new("-") {
         return Ok(terminal::stdout().write_all(page.as_bytes())?);
     }
@@ -86,8 +89,80 @@ fn write_titled(
     Ok(())
 }
 
-/// The most important numbers of a trace, from those in its reports.
-pub(crate) fn figures(reports: &[Box<dyn Report>]) -> Document {
+/// The program's command line with these arguments, as a shell takes it.
+fn command_line(args: impl Iterator<Item = impl AsRef<OsStr>>) -> String {
+    let mut line = "quipu".to_owned();
+    for arg in args {
+        let arg = arg.as_ref().to_string_lossy();
+        let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
+        line.push(' ');
+        if !arg.is_empty() && arg.chars().all(is_plain) {
+            line.push_str(&arg);
+        } else {
+            line.push('\'');
+            line.push_str(&arg.replace('\'', r"'\''"));
+            line.push('\'');
+        }
+    }
+    line
+}
+
+/// Maximum number of figures at the top of a page.
+const MAX_FIGURES: usize = 24;
+
+/// The most important numbers of a trace, from those in its reports: what it executed or called, the figures of its own
+/// analyses (`told`), threads and memory, and the figures of the default machine.
+pub(crate) fn figures(reports: &[Box<dyn Report>], told: &[Document], machine: &[Document]) -> Document {
+    let mut figures = executed(reports);
+    let is_executed = !figures.is_empty();
+    figures.extend(figures_of(told));
+    if !is_executed {
+        figures.extend(accessed_or_called(reports));
+    }
+    figures.extend(scheduled(reports));
+    figures.extend(figures_of(machine));
+    // Several analyses may count the same; the first says it.
+    let mut labels = std::collections::HashSet::new();
+    figures.retain(|figure| labels.insert(figure.label.clone()));
+    figures.truncate(MAX_FIGURES);
+    let mut document = Document::new("");
+    document.terms = told.iter().chain(machine).flat_map(|of| of.terms.clone()).collect();
+    if figures.is_empty() { document } else { document.with(Block::Figures(figures)) }
+}
+
+/// The figures in these documents.
+fn figures_of(documents: &[Document]) -> Vec<Figure> {
+    let blocks = documents.iter().flat_map(|document| &document.blocks);
+    let figures = blocks.filter_map(|block| match block {
+        Block::Figures(figures) => Some(figures),
+        _ => None,
+    });
+    figures.flatten().cloned().collect()
+}
+
+/// Accesses, types and calls of a trace without instructions.
+fn accessed_or_called(reports: &[Box<dyn Report>]) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    let mut figure = |label: &str, count: u64| {
+        if count > 0 {
+            figures.push(Figure { label: label.to_owned(), value: Cell::Count(count), note: String::new() });
+        }
+    };
+    if let Some(types) = find::<TypeReport>(reports) {
+        let used = types.types.iter().filter(|row| row.numbers.accesses > 0).count() as u64;
+        figure("types", used + types.more_types);
+    }
+    if let Some(reuse) = find::<PerShard<reuse_distance::Distances>>(reports) {
+        figure("accesses", reuse.total.accesses);
+    }
+    if let Some(functions) = find::<functions::FunctionCounts>(reports) {
+        figure("calls", functions.functions.iter().map(|function| function.calls).sum());
+    }
+    figures
+}
+
+/// Instructions, loads and stores, and branches.
+fn executed(reports: &[Box<dyn Report>]) -> Vec<Figure> {
     let mut figures = Vec::new();
     let mut figure = |label: &str, value, note: String| {
         figures.push(Figure { label: label.to_owned(), value, note });
@@ -118,6 +193,15 @@ pub(crate) fn figures(reports: &[Box<dyn Report>]) -> Document {
         });
         figure("branches", Cell::Count(branches.total.branches), taken.unwrap_or_default());
     }
+    figures
+}
+
+/// Threads, time and memory touched.
+fn scheduled(reports: &[Box<dyn Report>]) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    let mut figure = |label: &str, value, note: String| {
+        figures.push(Figure { label: label.to_owned(), value, note });
+    };
     if let Some(schedule) = find::<schedule::Schedules>(reports) {
         let n_cpus = schedule
             .threads
@@ -145,10 +229,12 @@ pub(crate) fn figures(reports: &[Box<dyn Report>]) -> Document {
         let lines = |lines: u64| format!("{} of {} bytes", counted(lines, "line"), touched.line_size);
         let touched = touched.total.lines;
         figure("data touched", bytes(touched.data), lines(touched.data));
-        figure("code touched", bytes(touched.instr), lines(touched.instr));
+        // A trace without fetches does not show the addresses of instructions, which is not a count of 0.
+        if touched.instr > 0 {
+            figure("code touched", bytes(touched.instr), lines(touched.instr));
+        }
     }
-    let document = Document::new("");
-    if figures.is_empty() { document } else { document.with(Block::Figures(figures)) }
+    figures
 }
 
 fn find<R: 'static>(reports: &[Box<dyn Report>]) -> Option<&R> {
@@ -186,4 +272,18 @@ pub(crate) fn verdict(verdict: &Verdict) -> Document {
         }));
     }
     document
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_is_quoted_for_a_shell() {
+        let args = ["report", "--html", "a b.html", "it's", "", "traces/x.zip", "$HOME"];
+        assert_eq!(
+            command_line(args.iter()),
+            r"quipu report --html 'a b.html' 'it'\''s' '' traces/x.zip '$HOME'"
+        );
+    }
 }

@@ -28,6 +28,7 @@ mod machine;
 mod network;
 mod outputs;
 mod page;
+mod page_use;
 mod plaintext;
 mod prism;
 mod quotients;

@@ -311,7 +311,7 @@ pub fn tell(transformed: Transformed, path: &Path, is_json: bool, screen: &Scree
         screen.json(&answer.into())?;
     } else if !screen.is_quiet() {
         let blocks = if shown.is_empty() { vec![Block::Facts(lines(&facts))] } else { shown };
-        let document = Document { title: title(path), blocks };
+        let document = Document { title: title(path), blocks, ..Document::default() };
         screen.documents([&document])?;
     }
     notes.iter().for_each(|note| screen.say(format_args!("note: {note}")));

@@ -27,6 +27,8 @@ pub struct Surroundings {
     pub counts_cold: bool,
     /// Whether miss files may replace existing files.
     pub replace: Replace,
+    /// Whether to count misses along the trace, for a chart.
+    pub over_time: bool,
 }
 
 impl Default for Surroundings {
@@ -37,6 +39,7 @@ impl Default for Surroundings {
             pages: None,
             counts_cold: false,
             replace: Replace::Never,
+            over_time: false,
         }
     }
 }
@@ -114,7 +117,9 @@ pub fn serve<E: From<Error>>(
     trace: &dyn Trace,
     run: impl FnOnce(Vec<Planned>, Window) -> std::result::Result<Result<Outcome>, E>,
 ) -> std::result::Result<Result<Served>, E> {
-    let (given, around) = (Given::from([("top", top.to_string())]), Surroundings::default());
+    let given = Given::from([("top", top.to_string())]);
+    // Lists of misses and charts of misses have room in the same places.
+    let around = Surroundings { over_time: top > 0, ..Surroundings::default() };
     let both = plan_caches(&given, &around, trace)
         .and_then(|caches| Ok(vec![caches, plan_tlbs(&given, &around, trace)?]));
     let planned = match both {
@@ -143,6 +148,7 @@ fn plan(
 ) -> Result<Planned> {
     settings.physical = translator(physical, around, trace)?;
     settings.counts_cold = around.counts_cold;
+    settings.over_time = around.over_time;
     let columns = settings.columns(info.name, trace)?;
     let files = MissFiles::create(&settings, around.replace)?;
     Ok(Planned::new(info, columns, Box::new(Simulation::new(settings, files)?)))

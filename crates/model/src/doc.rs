@@ -3,6 +3,8 @@
 //! Analyses fill a [`Document`]; a viewer paints it on a terminal or a page. So an analysis knows neither widths nor colours,
 //! and all results look alike.
 
+use std::ops::RangeInclusive;
+
 /// A result for people: a title, and blocks from top to bottom.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
@@ -10,12 +12,25 @@ pub struct Document {
     pub title: String,
     /// The content.
     pub blocks: Vec<Block>,
+    /// Sentences on the words in it, for viewers that can explain a word where it stands.
+    pub terms: Vec<Term>,
+}
+
+/// A sentence on a word in a document: the key of a result, which heads of columns and labels spell with spaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Term {
+    /// Name of the structure that has the key.
+    pub of: &'static str,
+    /// The key.
+    pub key: &'static str,
+    /// What it means.
+    pub doc: &'static str,
 }
 
 impl Document {
     /// A document without content.
     pub fn new(title: impl Into<String>) -> Document {
-        Document { title: title.into(), blocks: Vec::new() }
+        Document { title: title.into(), ..Document::default() }
     }
 
     /// Adds a block and returns the document, for building in one expression.
@@ -52,6 +67,8 @@ pub enum Block {
     Pictures(Pictures),
     /// A text of several lines that a program reads, such as the source of a shader.
     Listing(Listing),
+    /// Parts that are opened on demand, where that is possible; their number otherwise.
+    Folds(Folds),
 }
 
 /// One value with its unit; the viewer chooses how to write it.
@@ -151,6 +168,8 @@ pub struct Picture {
     pub height: u32,
     /// The picture as a PNG file.
     pub png: Vec<u8>,
+    /// Position in the trace that it belongs to, in the unit of [`Fold::covers`].
+    pub at: Option<u64>,
 }
 
 /// The layout of something in memory: rows of bytes, each belonging to a part.
@@ -212,6 +231,34 @@ pub struct Listing {
     pub text: String,
 }
 
+/// Parts that are opened on demand, such as frames.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Folds {
+    /// Headline, or empty.
+    pub title: String,
+    /// Noun for one part: `frame`.
+    pub noun: String,
+    /// Number of all parts, which the first series of the document has as its axis.
+    pub whole: u64,
+    /// The parts that are shown, in their order.
+    pub folds: Vec<Fold>,
+}
+
+/// One part that is opened on demand.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fold {
+    /// Its number among all parts, from 0.
+    pub at: u64,
+    /// Its name.
+    pub name: String,
+    /// A few words about it, or empty.
+    pub note: String,
+    /// Positions in the trace that it covers; the document's viewers put pictures from there into it.
+    pub covers: RangeInclusive<u64>,
+    /// The content.
+    pub blocks: Vec<Block>,
+}
+
 /// Several series over one axis.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
@@ -234,6 +281,8 @@ pub struct SeriesLine {
     pub values: Vec<f64>,
     /// A word about the largest value: `max 1,234 lines`.
     pub note: String,
+    /// Unit of the values: `lines`.
+    pub unit: String,
 }
 
 /// Lanes of states over one axis.

@@ -254,7 +254,7 @@ pub trait Report: Send + 'static {
     /// The result as JSON. Its keys are stable.
     fn json(&self) -> serde_json::Value;
 
-    /// See [`ReportBody::document`].
+    /// See [`ReportBody::document`]. In full detail, the document explains its words with the sentences on the result's keys.
     fn document(&self, detail: Detail) -> Document;
 
     /// See [`ReportBody::findings`].
@@ -277,7 +277,11 @@ impl<B: ReportBody> Report for B {
     }
 
     fn document(&self, detail: Detail) -> Document {
-        ReportBody::document(self, detail)
+        let document = ReportBody::document(self, detail);
+        match detail {
+            Detail::Brief => document,
+            Detail::Full => Document { terms: B::shape().terms(), ..document },
+        }
     }
 
     fn findings(&self) -> Vec<Finding> {

@@ -188,7 +188,7 @@ impl Outcome {
     fn page(&self, py: Python<'_>, title: &str) -> String {
         py.detach(|| {
             let footer = concat!("Made by Quipu ", env!("CARGO_PKG_VERSION"), ".");
-            html_page(&self.documents(), &PageFrame { title, subtitle: "", footer })
+            html_page(&self.documents(), &PageFrame { title, footer, ..PageFrame::default() })
         })
     }
 }

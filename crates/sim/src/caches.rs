@@ -140,5 +140,6 @@ pub fn settings(options: &Options, config: Option<Config>) -> Result<Setup> {
         types: None,
         tells_types: None,
         counts_cold: false,
+        over_time: false,
     })
 }

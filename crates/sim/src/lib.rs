@@ -32,6 +32,7 @@
 //! | `recording` | fetches, instructions and data that a trace lacks |
 //! | `extent`, `resets` | skipped records, warm-up, simulated records; resets of statistics |
 //! | `simulate` | a machine as an analysis: batches in, a report out |
+//! | `over_time` | misses along the trace |
 //! | `report` | the results, as data and as text: `make` builds them from a machine, `document` prints them |
 //! | `fields` | accesses and misses by type and field |
 //! | `options` | options shared by several tools |
@@ -49,6 +50,7 @@ mod machine;
 mod models;
 mod opt;
 mod options;
+mod over_time;
 mod physical;
 mod place;
 mod prefetch;
@@ -79,6 +81,7 @@ pub use fields::{
 pub use machine::{Counts, Machine, Miss, Purpose, Rows, Watch};
 pub use models::{OTHER_MODELS, OtherModel};
 pub use options::{BASE, BINARY, MISS_FILE, TYPES, fit_cores};
+pub use over_time::{LevelSteps, MissSteps};
 pub use physical::{Pages, Translation, Translator};
 pub use place::{CoreLoad, Placement, Placing};
 pub use recording::Recording;

@@ -9,6 +9,7 @@ pub(crate) use document::COMPULSORY;
 pub(crate) use make::{Told, data_level_names, data_levels, make};
 
 use crate::fields::MissingField;
+use crate::over_time::MissSteps;
 use crate::physical::Translation;
 use crate::place::Placing;
 use crate::recording::Recording;
@@ -64,6 +65,7 @@ result! {
         pub is_part: bool => "Whether some records were skipped or used for warm-up only.";
         pub placing: Placing => "Placement of threads on cores.";
         pub data_levels: Vec<String> => "Levels at which misses of fields are counted.";
+        pub over_time: Option<MissSteps> => "Misses along the trace, if requested.";
     }
 }
 

@@ -16,6 +16,7 @@ use crate::fields::Fields;
 use crate::lane::Lane;
 use crate::machine::{Machine, Miss, Purpose, Rows, Watch};
 use crate::misses::{Strides, Teller};
+use crate::over_time::OverTime;
 use crate::physical::Translator;
 use crate::place::{Placement, Placing, processors};
 use crate::recording::Executed;
@@ -91,6 +92,8 @@ pub struct Simulation {
     cuts: Vec<(u32, Cut)>,
     /// Counts misses, and accesses if requested, by field.
     fields: Option<Box<Fields>>,
+    /// Misses along the trace, if requested.
+    over_time: Option<Box<OverTime>>,
     /// Level of each cache that data goes through.
     levels: Vec<Option<usize>>,
     /// The thread that runs a batch, or those that run side by side.
@@ -168,6 +171,7 @@ impl Simulation {
             epoch: 0,
             cuts: Vec::new(),
             fields,
+            over_time: settings.over_time.then(|| Box::new(OverTime::new(caches.len()))),
             levels,
             turns: Vec::new(),
             machine,
@@ -423,6 +427,7 @@ impl Simulation {
     fn take_misses(&mut self, batch: &Batch, rows: Range<usize>, thread: usize) -> Result<()> {
         let counts = &mut self.threads[thread];
         let shift = self.machine.shift();
+        let n_rows = rows.len() as u64;
         let misses = self.machine.take_misses();
         if let Some(fields) = &mut self.fields {
             fields.misses(misses.as_slice(), &self.levels, thread);
@@ -434,6 +439,9 @@ impl Simulation {
         }
         for miss in misses {
             if !miss.purpose.is_prefetch() {
+                if let Some(over_time) = &mut self.over_time {
+                    over_time.miss(miss.cache, miss.row);
+                }
                 let is_last = self.is_last[miss.cache as usize];
                 if self.settings.top > 0 {
                     if !batch.accesses.pc.is_empty() {
@@ -452,6 +460,9 @@ impl Simulation {
             {
                 sink.miss(batch.span.process, &miss)?;
             }
+        }
+        if let Some(over_time) = &mut self.over_time {
+            over_time.advance(n_rows);
         }
         Ok(())
     }
@@ -487,6 +498,9 @@ impl Simulation {
         self.sources.reset();
         if let Some(fields) = &mut self.fields {
             fields.reset();
+        }
+        if let Some(over_time) = &mut self.over_time {
+            **over_time = OverTime::new(self.settings.machine.caches.len());
         }
         self.strides = Strides::default();
         for of in &mut self.threads {

@@ -159,5 +159,6 @@ pub fn settings(options: &Options) -> Result<Setup> {
         types: None,
         tells_types: None,
         counts_cold: false,
+        over_time: false,
     })
 }

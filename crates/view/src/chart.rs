@@ -256,6 +256,7 @@ mod tests {
                 name: "lines".into(),
                 values: (0..64).map(f64::from).collect(),
                 note: "max 63".into(),
+                unit: "lines".into(),
             }],
         };
         let mut out = String::new();

@@ -7,6 +7,7 @@ use crate::look::Look;
 use crate::map;
 use crate::value::{cell_text, columns, harmless, is_number};
 use quipu_model::doc::{Block, Cell, Document, Figure, Listing, Picture, Pictures};
+use quipu_model::number::counted;
 
 /// The start of every line of a block.
 pub(crate) const INDENT: &str = "  ";
@@ -53,6 +54,7 @@ pub(crate) fn title_of(block: &Block) -> &str {
         Block::ByteMap(map) => &map.title,
         Block::Pictures(pictures) => &pictures.title,
         Block::Listing(listing) => &listing.title,
+        Block::Folds(folds) => &folds.title,
     }
 }
 
@@ -76,6 +78,10 @@ fn paint_block(block: &Block, look: &Look, out: &mut String) {
         Block::ByteMap(map) => bytes::paint_bytes(map, look, out),
         Block::Pictures(pictures) => paint_facts(&picture_facts(pictures), look, out),
         Block::Listing(listing) => paint_listing(listing, out),
+        Block::Folds(folds) => {
+            let n = folds.folds.len() as u64;
+            wrap(&format!("{}, on pages only", counted(n, &folds.noun)), look, out);
+        }
     }
 }
 

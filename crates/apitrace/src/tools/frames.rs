@@ -3,16 +3,19 @@
 //! A frame is the calls up to and including one that ends it, such as a swap of buffers, in the order of completion. Calls
 //! after the last such call do not form a frame; they are reported as *after the last frame*.
 //!
+//! For the frames with most calls, pages also show the functions that they call.
+//!
 //! Memory grows with the number of frames (56 bytes each).
 //!
 //! * **Needs** `call-values`.
 //! * **Options** `top` (frames listed, those with most calls; default 20; JSON has all).
 
 use super::calls::Counts;
+use super::inside::{Inside, Insides};
 use super::{VALUES, grid, seen};
 use crate::record::END_FRAME;
 use quipu_model::ReportBody;
-use quipu_model::doc::{Block, Cell, Document, Figure, Series, SeriesLine};
+use quipu_model::doc::{Block, Cell, Document, Figure, Fold, Folds, Grid, Series, SeriesLine};
 use quipu_model::number::{counted, grouped};
 use quipu_model::options::{Kind, OptionSpec, Options};
 use quipu_model::pass::Detail;
@@ -75,6 +78,7 @@ result! {
         pub calls_per_frame: Option<CallsPerFrame> => "Number of calls per frame; null without frames.";
     } beside {
         top: usize => "Number of frames to show.";
+        insides: Vec<(u64, Inside)> => "Functions of the frames with most calls, by number of the frame.";
     }
 }
 
@@ -104,6 +108,7 @@ struct Framing {
     top: usize,
     frames: Vec<InFrame>,
     open: Option<InFrame>,
+    insides: Insides,
 }
 
 impl InFrame {
@@ -138,10 +143,15 @@ impl Pass for Framing {
                 Some(open) => open.plus(&this),
                 None => self.open = Some(this),
             }
-            if seen.call.flags & END_FRAME != 0 {
-                self.frames.extend(self.open.take());
+            self.insides.call(&seen);
+            if seen.call.flags & END_FRAME != 0
+                && let Some(ended) = self.open.take()
+            {
+                self.insides.end_frame(self.frames.len() as u64, ended.calls, &batch.types);
+                self.frames.push(ended);
             }
         }
+        self.insides.settle(&batch.types);
         Ok(())
     }
 
@@ -155,16 +165,19 @@ impl Pass for Framing {
                 (None, None) => later.open = Some(open),
             }
         }
+        let first = later.frames.first().map(|frame| frame.calls);
+        self.insides.merge(later.insides, self.frames.len() as u64, first);
         self.frames.append(&mut later.frames);
         self.open = later.open;
         Ok(())
     }
 
     fn finish(self) -> Result<Box<dyn Report>> {
-        let Framing { top, frames, open } = self;
+        let Framing { top, frames, open, insides } = self;
+        let insides = insides.into_frames();
         let calls_per_frame = spread(&frames);
         let frames = (0..).zip(frames).map(|(frame, calls)| OneFrame { frame, calls }).collect();
-        Ok(Box::new(FrameCounts { top, frames, unfinished: open, calls_per_frame }))
+        Ok(Box::new(FrameCounts { top, insides, frames, unfinished: open, calls_per_frame }))
     }
 }
 
@@ -186,7 +199,12 @@ impl FrameCounts {
             part.iter().map(|frame| value(&frame.calls) as f64).sum::<f64>() / part.len().max(1) as f64
         });
         let most = self.frames.iter().map(|frame| value(&frame.calls)).max().unwrap_or(0);
-        SeriesLine { name: name.to_owned(), values: values.collect(), note: format!("max {most} {unit}") }
+        SeriesLine {
+            name: name.to_owned(),
+            values: values.collect(),
+            note: format!("max {most} {unit}"),
+            unit: unit.to_owned(),
+        }
     }
 }
 
@@ -239,7 +257,7 @@ impl ReportBody for FrameCounts {
         let mut largest: Vec<&OneFrame> = self.frames.iter().collect();
         largest.sort_by_key(|frame| Reverse(frame.calls.calls));
         let head = ["frame", "first call", "last call", "calls", "draws", "raw memory", "stream"];
-        document.with(grid("largest frames", &head, largest.into_iter(), self.top, |frame| {
+        let document = document.with(grid("largest frames", &head, largest.into_iter(), self.top, |frame| {
             let calls = &frame.calls;
             vec![
                 Cell::Text(frame.frame.to_string()),
@@ -250,6 +268,39 @@ impl ReportBody for FrameCounts {
                 Cell::Bytes(calls.blob_bytes),
                 Cell::Bytes(calls.stream_bytes),
             ]
-        }))
+        }));
+        document.with(Block::Folds(self.folds()))
+    }
+}
+
+impl FrameCounts {
+    /// The frames with most calls, each with the functions that it calls.
+    fn folds(&self) -> Folds {
+        let fold = |(number, inside): &(u64, Inside)| {
+            // Frames are in memory, so their numbers are indexes.
+            let frame = self.frames.get(*number as usize)?.calls;
+            let row = |(name, calls): &(String, u64)| vec![Cell::Code(name.clone()), Cell::Count(*calls)];
+            let mut rows: Vec<Vec<Cell>> = inside.functions.iter().map(row).collect();
+            if inside.others > 0 {
+                rows.push(vec![Cell::from("further functions"), Cell::Count(inside.others)]);
+            }
+            let head = ["function", "calls"].map(str::to_owned).into();
+            Some(Fold {
+                at: *number,
+                name: format!("frame {number}"),
+                note: format!("{}, {}", counted(frame.calls, "call"), counted(frame.draws, "draw")),
+                covers: frame.first_call..=frame.last_call,
+                blocks: vec![
+                    Block::Note(format!("Calls {} to {}.", frame.first_call, frame.last_call)),
+                    Block::Grid(Grid { title: String::new(), head, rows, more: 0 }),
+                ],
+            })
+        };
+        Folds {
+            title: "frames with their calls".to_owned(),
+            noun: "frame".to_owned(),
+            whole: self.frames.len() as u64,
+            folds: self.insides.iter().filter_map(fold).collect(),
+        }
     }
 }

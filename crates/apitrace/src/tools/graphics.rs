@@ -326,7 +326,8 @@ impl Looking {
                 self.pictured.push(hash);
                 let name = format!("call {}", upload.call);
                 let note = format!("{}, {format}{internal}", upload.size);
-                self.pictures.push(Picture { name, note, width, height, png });
+                let at = Some(upload.call);
+                self.pictures.push(Picture { name, note, width, height, png, at });
             }
         }
         self.textures.add(upload, self.top);

@@ -13,6 +13,7 @@ mod blocks;
 pub mod calls;
 pub mod frames;
 pub mod graphics;
+mod inside;
 pub mod leaks;
 pub(crate) mod picture;
 

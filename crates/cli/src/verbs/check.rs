@@ -235,7 +235,7 @@ fn list(options: &Options, screen: &Screen) -> Result<Outcome> {
     for rule in rules() {
         let row = vec![rule.name.into(), rule.severity.name().into(), Cell::from(rule.summary)];
         match documents.last_mut() {
-            Some(Document { title, blocks }) if title == rule.group => {
+            Some(Document { title, blocks, .. }) if title == rule.group => {
                 if let Some(Block::Grid(grid)) = blocks.first_mut() {
                     grid.rows.push(row);
                 }

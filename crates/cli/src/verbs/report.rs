@@ -55,10 +55,11 @@ Exit codes:
   2  could not read it";
 
 /// Analyses on pages only: they take longer, or need a drawing.
-const ONLY_ON_PAGES: &[&str] = &["heatmap", "reuse-distance"];
+const ONLY_ON_PAGES: &[&str] = &["heatmap", "reuse-distance", "miss-ratio"];
 
-/// Number of rows in top lists on pages, which have room for more.
-const ROWS_ON_PAGES: &str = "100";
+/// Options on pages, for analyses that have them: rows in top lists and steps of time, for which pages have room, and the
+/// number of lines that suffices for a curve.
+const OPTIONS_ON_PAGES: &[(&str, &str)] = &[("top", "100"), ("steps", "512"), ("sample", "8192")];
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     options.page.check(options.json)?;
@@ -112,11 +113,12 @@ fn page_documents(
     machine: &Served,
     verdict: &Verdict,
 ) -> Vec<Document> {
-    let opening =
-        [page::figures(reports), about::document("Trace", trace, Detail::Full), page::verdict(verdict)];
     let told = reports.iter().filter(|report| !report.document(Detail::Brief).blocks.is_empty());
-    let documents = opening.into_iter().chain(told.map(|report| report.document(Detail::Full)));
-    let documents = documents.chain(documents_of(machine, Detail::Full));
+    let told: Vec<Document> = told.map(|report| report.document(Detail::Full)).collect();
+    let machine = documents_of(machine, Detail::Full);
+    let figures = page::figures(reports, &told, &machine);
+    let opening = [figures, about::document("Trace", trace, Detail::Full), page::verdict(verdict)];
+    let documents = opening.into_iter().chain(told).chain(machine);
     documents.filter(|document| !document.blocks.is_empty()).collect()
 }
 
@@ -133,8 +135,10 @@ fn plan_report(
     let mut planned = Vec::new();
     for tool in quipu::tools_of(&trace.meta().format).filter(|tool| belongs(*tool)) {
         let mut given = Given::default();
-        if for_page && tool.info().options.iter().any(|option| option.name == "top") {
-            given.add("top", ROWS_ON_PAGES);
+        for (name, value) in OPTIONS_ON_PAGES.iter().filter(|_| for_page) {
+            if tool.info().options.iter().any(|option| option.name == *name) {
+                given.add(*name, *value);
+            }
         }
         give(&options.typing, tool.info(), &mut given);
         match plan(tool, &given, trace) {

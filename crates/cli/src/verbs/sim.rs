@@ -337,6 +337,7 @@ impl RunOptions {
             physical: self.addresses.physical,
             pages: self.addresses.v2p_file.clone(),
             replace: self.page.force.into(),
+            over_time: self.page.is_wanted(),
             ..Surroundings::default()
         }
     }

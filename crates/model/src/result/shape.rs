@@ -1,6 +1,8 @@
 //! The shape of a result: the description that its JSON, its tables and its documentation share.
 
+use crate::doc::Term;
 use crate::schema::{Field, Type};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The shape of a structure of results.
@@ -32,6 +34,26 @@ impl Shape {
             _ => vec![(member.clone(), !member.marks.is_perhaps && !member.marks.is_only_in_tables)],
         };
         self.members.iter().flat_map(keys).collect()
+    }
+
+    /// The sentences on all keys: those of this structure, then those of the structures in it.
+    pub fn terms(&self) -> Vec<Term> {
+        let mut terms = Vec::new();
+        let mut waiting = VecDeque::from([(self.name, self.clone())]);
+        while let Some((of, shape)) = waiting.pop_front() {
+            for member in shape.members {
+                let Marks { key, is_flat, .. } = member.marks;
+                if let What::Fields(inner) | What::Items(inner) | What::Rows(inner) = member.kind.what {
+                    let inner = inner();
+                    waiting.push_back((if is_flat { of } else { inner.name }, inner));
+                }
+                // The key of a flat structure appears nowhere; those in it appear instead.
+                if !is_flat {
+                    terms.push(Term { of, key, doc: member.doc });
+                }
+            }
+        }
+        terms
     }
 }
 

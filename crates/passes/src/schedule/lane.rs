@@ -77,10 +77,11 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub(super) fn new(of: LaneOf) -> Lane {
+    /// A lane whose time is divided into at most this many steps.
+    pub(super) fn new(of: LaneOf, steps: u64) -> Lane {
         Lane {
             of,
-            axis: Axis::default(),
+            axis: Axis::up_to(steps),
             busy: Vec::new(),
             ticks: Ticks::default(),
             ends: None,
@@ -192,7 +193,7 @@ impl Lane {
 
     /// Adds the ticks `first..=last`, which must be covered, to their intervals.
     fn add_busy(&mut self, first: u64, last: u64) {
-        self.busy.resize(Axis::MAX, 0);
+        self.busy.resize(self.axis.len().max(self.busy.len()), 0);
         let (from, to) = (self.axis.index(first), self.axis.index(last));
         for interval in from..=to {
             let start = self.axis.start() + interval as u64 * self.axis.width();

@@ -24,12 +24,12 @@
 //! by core as recorded (`--order cores`) has no idle records, so a core looks busy until its next thread.
 //! (SPEC: drmemtrace.md#analysis-tools.)
 //!
-//! The chart divides the time from first to last reading into at most 64 steps of equal width, a power of two in ticks, that
-//! begin at multiples of it. Memory grows with the number of threads and of context switches, 16 bytes each.
+//! The chart divides the time from first to last reading into at most `steps` steps of equal width, a power of two in ticks,
+//! that begin at multiples of it. Memory grows with the number of threads and of context switches, 16 bytes each.
 //!
 //! * **Needs** `threads`; uses `threads.clock`, `threads.cpu`, and `instrs` where shards are cores.
-//! * **Options** `letter` (instructions, idle or wait records per letter, default 500,000), `per-thread` (no effect: threads
-//!   are always listed).
+//! * **Options** `letter` (instructions, idle or wait records per letter, default 500,000), `steps` (of the chart, at most
+//!   4096, default 64), `per-thread` (no effect: threads are always listed).
 
 mod cores;
 mod lane;
@@ -71,7 +71,7 @@ static INFO: ToolInfo = ToolInfo {
         optional: Columns::THREAD_CLOCK.or(Columns::THREAD_CPU).or(Columns::INSTRS),
     },
     order: Order::Pieces,
-    options: &[LETTER, ALWAYS_PER_THREAD],
+    options: &[LETTER, STEPS, ALWAYS_PER_THREAD],
     in_report: true,
 };
 
@@ -82,6 +82,13 @@ const LETTER: OptionSpec = OptionSpec::new(
     "500000",
     "how many instruction, idle or wait records each letter of a core's schedule stands for",
 );
+
+/// Option: maximum number of steps of time.
+const STEPS: OptionSpec =
+    OptionSpec::new("steps", Kind::Count, "64", "maximum number of steps of the chart of threads or cores");
+
+/// Limit of that option: each lane has a number for each step.
+const MAX_STEPS: u64 = 4096;
 
 impl Tool for Schedule {
     fn result(&self) -> Shape {
@@ -98,7 +105,8 @@ impl Tool for Schedule {
         let letter = options.count(&LETTER);
         let arranged = &trace.meta().arranged;
         let letters = Letters::new(letter, arranged);
-        Ok(Box::new(Watch::new(Arc::new(Known { cores, clock_per_second, letters }))))
+        let steps = options.count(&STEPS).clamp(1, MAX_STEPS);
+        Ok(Box::new(Watch::new(Arc::new(Known { cores, clock_per_second, letters, steps }))))
     }
 }
 
@@ -178,6 +186,8 @@ struct Known {
     clock_per_second: Option<u64>,
     /// The letters in the schedules of cores.
     letters: Letters,
+    /// Maximum number of steps of time.
+    steps: u64,
 }
 
 /// Activity of one thread in one shard, except for its lane.
@@ -322,6 +332,7 @@ impl Pass for Watch {
         if is_core {
             self.cores.entry(shard, || CoreWatch::new(self.known.letters.clone())).consume(batch);
         }
+        let steps = self.known.steps;
         let doings = self.doings.entry((shard, thread), Doings::default);
         let ends = self.ends.entry(shard, || {
             doings.slices += 1;
@@ -332,8 +343,8 @@ impl Pass for Watch {
             doings.slices += 1;
         }
         let lane = match is_core {
-            true => self.lanes.entry((shard, None), || Lane::new(LaneOf::Core)),
-            false => self.lanes.entry((shard, Some(thread)), || Lane::new(LaneOf::Thread)),
+            true => self.lanes.entry((shard, None), || Lane::new(LaneOf::Core, steps)),
+            false => self.lanes.entry((shard, Some(thread)), || Lane::new(LaneOf::Thread, steps)),
         };
         doings.process = span.process;
         doings.records += u64::from(span.records);
@@ -398,8 +409,9 @@ impl Pass for Watch {
         let number = |shard: u32| self.known.cores.get(shard as usize).copied().flatten().unwrap_or(0);
         let watched = self.cores.into_items().into_iter();
         let switching = cores::finish(watched.map(|(shard, core)| (shard, number(shard), core)).collect());
+        let steps = self.known.steps;
         let lanes = self.lanes.into_items();
-        let axis = lanes.iter().fold(Axis::default(), |axis, (_, lane)| axis.joined(lane.axis()));
+        let axis = lanes.iter().fold(Axis::up_to(steps), |axis, (_, lane)| axis.joined(lane.axis()));
         let mut cores = Keyed::<u32, CoreTimes>::default();
         for &((shard, thread), ref lane) in &lanes {
             if thread.is_none() {
@@ -417,7 +429,7 @@ impl Pass for Watch {
         }
         // A thread may run in several shards: their lanes are overlaid.
         let mut threads = Keyed::<ThreadId, (Doings, Lane)>::default();
-        let nobody = || (Doings::default(), Lane::new(LaneOf::Thread));
+        let nobody = || (Doings::default(), Lane::new(LaneOf::Thread, steps));
         for ((shard, thread), doings) in self.doings.into_items() {
             if let Some(Some(_)) = self.known.cores.get(shard as usize) {
                 let core =

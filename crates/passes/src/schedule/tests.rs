@@ -266,3 +266,18 @@ fn the_division_of_the_work_does_not_show() {
         }
     }
 }
+
+#[test]
+fn more_steps_divide_the_same_time_more_finely() {
+    let clocks: String = (0..=1000).map(|i| format!("clock {}\ninstr 0x10 4\n", 1000 + 10 * i)).collect();
+    let text = format!("thread 7 3\n{clocks}");
+    let sums = [("", 32..=64), ("steps=512", 256..=512), ("steps=1", 1..=1)].map(|(options, expected)| {
+        let schedule = json(&Schedule, options, &text);
+        let count = schedule["steps"]["count"].as_u64().unwrap();
+        assert!(expected.contains(&count), "{options}: {count}");
+        let busy = schedule["threads"][0]["busy"].as_array().unwrap();
+        assert_eq!(busy.len() as u64, count, "{options}");
+        busy.iter().map(|ticks| ticks.as_u64().unwrap()).sum::<u64>()
+    });
+    assert_eq!(sums, [10_000; 3]);
+}

@@ -337,5 +337,6 @@ fn series_line(name: &str, values: &[u64], word: &str) -> SeriesLine {
         name: name.to_owned(),
         values: values.iter().map(|&value| value as f64).collect(),
         note: format!("{word} {}", grouped(max)),
+        unit: if name.contains("pages") { "pages" } else { "lines" }.to_owned(),
     }
 }

@@ -4,9 +4,11 @@ use super::{
     CacheCounts, CoreCounts, LevelCounts, MissingAt, MissingPc, Simulated, StageCounts, ThreadCounts, rate,
 };
 use crate::fields::MissingField;
+use crate::over_time::MissSteps;
 use crate::recording::Instructions;
 use quipu_model::ReportBody;
-use quipu_model::doc::{Block, Cell, Document, Figure, Grid};
+use quipu_model::doc::{Block, Cell, Document, Figure, Grid, Series, SeriesLine};
+use quipu_model::number::grouped;
 use quipu_model::pass::Detail;
 
 /// What the column `compulsory` counts.
@@ -33,6 +35,9 @@ impl ReportBody for Simulated {
         document.blocks.push(Block::Grid(self.level_grid()));
         if detail == Detail::Brief {
             return document;
+        }
+        if let Some(steps) = self.over_time.as_ref().filter(|steps| steps.is_drawn()) {
+            document.blocks.push(Block::Series(over_time(steps)));
         }
         if let Some(coherence) = &self.coherence {
             document.blocks.push(Block::Facts(vec![
@@ -297,6 +302,23 @@ impl Simulated {
             rows: self.missing.iter().map(row).collect(),
             more: self.more_missing,
         }
+    }
+}
+
+/// A line of misses for each level.
+fn over_time(steps: &MissSteps) -> Series {
+    let lines = steps.levels.iter().map(|level| SeriesLine {
+        name: format!("{} misses", level.name),
+        // Drawn in a few pixels.
+        values: level.misses.iter().map(|misses| *misses as f64).collect(),
+        note: format!("max {}", grouped(level.misses.iter().max().copied().unwrap_or(0))),
+        unit: "misses".to_owned(),
+    });
+    Series {
+        title: "misses over time".to_owned(),
+        axis: format!("accesses, {} a step", grouped(steps.step)),
+        ends: ("0".to_owned(), grouped(steps.accesses)),
+        lines: lines.collect(),
     }
 }
 

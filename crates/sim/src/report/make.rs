@@ -6,6 +6,7 @@ use super::{
 };
 use crate::fields::MissingField;
 use crate::machine::{Counts, Machine};
+use crate::over_time::OverTime;
 use crate::physical::Translation;
 use crate::place::Placement;
 use crate::recording::Recording;
@@ -29,6 +30,7 @@ pub(crate) struct Told {
     pub(crate) stages: Vec<Stage>,
     /// The fields with most misses, and the number of further fields that miss.
     pub(crate) fields: Option<(Vec<MissingField>, u64)>,
+    pub(crate) over_time: Option<OverTime>,
 }
 
 /// Builds the result of a simulation.
@@ -73,6 +75,7 @@ pub(crate) fn make(settings: &Setup, machine: &Machine, placement: &Placement, m
     let instructions = (recorded.instrs != Recorded::Nothing).then_some(told.instrs);
     let executed = if recorded.instrs == Recorded::All { instructions } else { told.executed };
     let groups = groups(&spec.caches, recorded);
+    let over_time = told.over_time.map(|over_time| over_time.steps(first_and_last(&groups, &spec.caches)));
     Simulated {
         line_size: spec.line_bytes,
         is_tlb: settings.is_tlb,
@@ -99,6 +102,7 @@ pub(crate) fn make(settings: &Setup, machine: &Machine, placement: &Placement, m
         more_missing_lines,
         missing_fields,
         data_levels: data_level_names(&spec.caches),
+        over_time,
         more_missing_fields,
         coherence: machine.coherence().map(|of| Coherence {
             writes: of.writes,
@@ -188,6 +192,19 @@ fn groups(specs: &[CacheSpec], recorded: Recording) -> Vec<(usize, Vec<usize>)> 
     }
     groups.sort_by_key(|(key, _)| *key);
     groups.into_iter().map(|((height, _), group)| (height, group)).collect()
+}
+
+/// The groups of first and of last caches, of which single misses are known, with their names.
+fn first_and_last(
+    groups: &[(usize, Vec<usize>)],
+    specs: &[CacheSpec],
+) -> impl Iterator<Item = (String, Vec<usize>)> {
+    let is_known = move |group: &[usize]| {
+        group.iter().all(|cache| specs[*cache].parent.is_none() || height(specs, *cache) == 0)
+    };
+    groups.iter().filter(move |(_, group)| is_known(group)).map(move |(height, group)| {
+        (level_name(*height, group.iter().map(|cache| specs[*cache].name.as_str())), group.clone())
+    })
 }
 
 /// Groups of caches that data goes through.

@@ -69,6 +69,7 @@ impl Simulation {
         let warmup = if is_cold { Some(vec![(0, 0); settings.machine.caches.len()]) } else { warmup };
         let stages = self.stages.into_iter().chain(last).collect();
         let fields = self.fields.map(|fields| fields.missing(settings.top));
+        let over_time = self.over_time.map(|over_time| *over_time);
         let told = report::Told {
             warmup,
             instrs,
@@ -81,6 +82,7 @@ impl Simulation {
             threads,
             stages,
             fields,
+            over_time,
         };
         report::make(&settings, &machine, &placement, told)
     }

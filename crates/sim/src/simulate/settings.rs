@@ -41,6 +41,8 @@ pub struct Setup {
     /// Whether the counts of a warm-up that does not end are reported as the statistics, as in drcachesim, instead of
     /// nothing.
     pub counts_cold: bool,
+    /// Whether misses are also counted along the trace, for a chart.
+    pub over_time: bool,
     /// Source of types, if misses are reported by field.
     pub types: Option<TypeSource>,
     /// Set if the result is the report of types and fields: the number to list.

@@ -167,3 +167,28 @@ fn any_number_of_processes_uses_tlbs_and_none_another_ones_pages() {
         assert_eq!(screen.contains("more processes than the TLBs have numbers for"), rollovers > 0);
     }
 }
+
+#[test]
+fn misses_along_the_trace_add_up_to_those_of_each_level() {
+    let extents: [&[(&str, &str)]; 3] =
+        [&[], &[("warmup-refs", "300")], &[("skip-refs", "90"), ("sim-refs", "500")]];
+    for extent in extents {
+        let mut simulation = Simulation::new(Setup { over_time: true, ..settings(extent) }, None).unwrap();
+        let mut rng = Rng::new(3);
+        for _ in 0..30 {
+            simulation.take(&batch(&mut rng, 0, 70)).unwrap();
+        }
+        let report = simulation.report();
+        let steps = report.over_time.as_ref().unwrap();
+        assert_eq!(steps.accesses, report.accesses, "{extent:?}");
+        let sums: Vec<(&str, u64)> =
+            steps.levels.iter().map(|level| (level.name.as_str(), level.misses.iter().sum())).collect();
+        let expected: Vec<(&str, u64)> =
+            report.levels.iter().map(|level| (level.name.as_str(), level.misses)).collect();
+        assert_eq!(sums, expected, "{extent:?}");
+        let lines = steps.levels.iter().map(|level| level.misses.len() as u64);
+        assert!(lines.into_iter().all(|n| n == steps.accesses.div_ceil(steps.step)));
+        let screen = format!("{:?}", report.document(Detail::Full));
+        assert!(screen.contains("misses over time"), "{screen}");
+    }
+}

@@ -1,9 +1,10 @@
 //! Text, figures, facts and tables on a page.
 
+use super::terms::Terms;
 use super::text::{cut, escape, short};
 use crate::value::{cell_text, grouped, is_number};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use quipu_model::doc::{Cell, Figure, Grid, Listing, Pictures};
+use quipu_model::doc::{Cell, Figure, Grid, Listing, Picture};
 use std::fmt::Write as _;
 
 /// Maximum number of rows of a table, and the number of bytes after which a table ends.
@@ -34,10 +35,14 @@ const MAX_PICTURE_BYTES: usize = 64 << 10;
 const MAX_LISTING: usize = 64 << 10;
 
 /// Small pictures side by side, each with its name, embedded in the page.
-pub(super) fn pictures(pictures: &Pictures, out: &mut String) {
+pub(super) fn pictures<'a>(pictures: impl Iterator<Item = &'a Picture>, out: &mut String) {
+    let shown = pictures.filter(|picture| picture.png.len() <= MAX_PICTURE_BYTES);
+    let mut shown = shown.take(MAX_PICTURES).peekable();
+    if shown.peek().is_none() {
+        return;
+    }
     out.push_str("<div class=\"pictures\">");
-    let shown = pictures.pictures.iter().filter(|picture| picture.png.len() <= MAX_PICTURE_BYTES);
-    for picture in shown.take(MAX_PICTURES) {
+    for picture in shown {
         let name = escape(&cut(&picture.name, MAX_CELL));
         let _ = write!(
             out,
@@ -63,7 +68,7 @@ pub(super) fn listing(listing: &Listing, out: &mut String) {
             break;
         }
     }
-    let _ = writeln!(out, "<pre class=\"listing\">{text}</pre>");
+    let _ = writeln!(out, "<pre class=\"listing\" tabindex=\"0\">{text}</pre>");
 }
 
 /// A note on the number of items left out.
@@ -71,12 +76,14 @@ pub(super) fn more(n: u64, what: &str, out: &mut String) {
     let _ = writeln!(out, "<p class=\"more\">{} more {what}</p>", grouped(n));
 }
 
-pub(super) fn figures(figures: &[Figure], out: &mut String) {
+pub(super) fn figures(figures: &[Figure], terms: Terms<'_>, out: &mut String) {
+    let terms = terms.of(figures.iter().map(|figure| figure.label.as_str()));
     out.push_str("<dl class=\"figures\">");
     for figure in figures.iter().take(MAX_FACTS) {
         let _ = write!(
             out,
-            "<div><dt>{}</dt><dd>{}</dd><dd class=\"note\">{}</dd></div>",
+            "<div><dt{}>{}</dt><dd>{}</dd><dd class=\"note\">{}</dd></div>",
+            terms.title(&figure.label),
             escape(&cut(&figure.label, MAX_CELL)),
             cell(&figure.value),
             escape(&cut(&figure.note, MAX_CELL))
@@ -86,7 +93,9 @@ pub(super) fn figures(figures: &[Figure], out: &mut String) {
 }
 
 /// Labels with values: a list, in several columns if there are many plain numbers; a table if labels have several values.
-pub(super) fn facts(facts: &[(String, Vec<Cell>)], out: &mut String) {
+/// `words` name the table for those who do not see it.
+pub(super) fn facts(facts: &[(String, Vec<Cell>)], words: &str, terms: Terms<'_>, out: &mut String) {
+    let terms = terms.of(facts.iter().map(|(label, _)| label.as_str()));
     let shown = &facts[..facts.len().min(MAX_FACTS)];
     if shown.iter().all(|(_, cells)| cells.len() <= 1) {
         let mere_numbers = shown.iter().all(|(_, cells)| cells.iter().all(is_number));
@@ -94,13 +103,16 @@ pub(super) fn facts(facts: &[(String, Vec<Cell>)], out: &mut String) {
         let _ = write!(out, "<dl class=\"facts{many}\">");
         for (label, cells) in shown {
             let value = cells.first().map(cell).unwrap_or_default();
-            let _ = write!(out, "<div><dt>{}</dt><dd>{value}</dd></div>", escape(&cut(label, MAX_CELL)));
+            let (title, label) = (terms.title(label), escape(&cut(label, MAX_CELL)));
+            let _ = write!(out, "<div><dt{title}>{label}</dt><dd>{value}</dd></div>");
         }
         out.push_str("</dl>\n");
     } else {
-        out.push_str("<div class=\"wide\"><table class=\"facts\">");
+        open_wide("", words, out);
+        out.push_str("<table class=\"facts\">");
         for (label, cells) in shown {
-            let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(&cut(label, MAX_CELL)));
+            let (title, label) = (terms.title(label), escape(&cut(label, MAX_CELL)));
+            let _ = write!(out, "<tr><th scope=\"row\"{title}>{label}</th>");
             cells.iter().take(MAX_COLUMNS).for_each(|cell| table_cell(cell, out));
             out.push_str("</tr>");
         }
@@ -111,20 +123,30 @@ pub(super) fn facts(facts: &[(String, Vec<Cell>)], out: &mut String) {
     }
 }
 
-/// A table; a click on the head of a column sorts by it.
-pub(super) fn grid(grid: &Grid, out: &mut String) {
+/// The opening element around something that may be too wide, which scrolls by itself, also with keys.
+pub(super) fn open_wide(class: &str, words: &str, out: &mut String) {
+    let words = escape(&cut(words, MAX_CELL));
+    let _ = write!(out, "<div class=\"wide{class}\" role=\"group\" aria-label=\"{words}\" tabindex=\"0\">");
+}
+
+/// A table; a click on the head of a column sorts by it. `words` name it for those who do not see it.
+pub(super) fn grid(grid: &Grid, words: &str, terms: Terms<'_>, out: &mut String) {
+    let terms = terms.of(grid.head.iter().map(String::as_str));
     let columns = grid.head.len().min(MAX_COLUMNS);
     let (rows, total) = match grid.rows.split_last() {
         Some((last, rows)) if is_total(last) && !rows.is_empty() => (rows, Some(last)),
         _ => (grid.rows.as_slice(), None),
     };
     let scroll = if rows.len() > SCROLL_FROM { " scroll" } else { "" };
-    let _ = write!(out, "<div class=\"wide{scroll}\" tabindex=\"0\"><table class=\"grid\"><thead><tr>");
+    open_wide(scroll, words, out);
+    out.push_str("<table class=\"grid\"><thead><tr>");
     for (column, head) in grid.head.iter().take(columns).enumerate() {
         let is_numeric = rows.iter().filter_map(|row| row.get(column)).any(is_number);
         let class = if is_numeric { " class=\"n\"" } else { "" };
+        let (unit, title) = (unit_of(rows, column), terms.title(head));
         let head = escape(&cut(head, MAX_CELL));
-        let _ = write!(out, "<th scope=\"col\"{class}><button type=\"button\">{head}</button></th>");
+        let _ =
+            write!(out, "<th scope=\"col\"{class}{unit}{title}><button type=\"button\">{head}</button></th>");
     }
     out.push_str("</tr></thead>\n<tbody>");
     let start = out.len();
@@ -147,6 +169,18 @@ pub(super) fn grid(grid: &Grid, out: &mut String) {
     if n_more > 0 {
         more(n_more, "not shown", out);
     }
+}
+
+/// The attribute with the unit of a column's values as cells carry them for sorting and copying, with a leading space; empty
+/// if they are written as they are.
+fn unit_of(rows: &[Vec<Cell>], column: usize) -> &'static str {
+    let unit = |row: &Vec<Cell>| match row.get(column)? {
+        Cell::Bytes(_) => Some(" data-unit=\"bytes\""),
+        Cell::Micros(_) => Some(" data-unit=\"µs\""),
+        Cell::Share(_) => Some(" data-unit=\"0 to 1\""),
+        Cell::Empty | Cell::Text(_) | Cell::Code(_) | Cell::Count(_) | Cell::Addr(_) | Cell::Real(..) => None,
+    };
+    rows.iter().find_map(unit).unwrap_or_default()
 }
 
 fn is_total(row: &[Cell]) -> bool {
@@ -195,14 +229,14 @@ fn cell(cell: &Cell) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quipu_model::doc::Picture;
 
     #[test]
     fn a_picture_stands_in_the_page_itself() {
         let png = b"foobar".to_vec();
-        let picture = Picture { name: "a".to_owned(), note: String::new(), width: 1, height: 2, png };
+        let picture =
+            Picture { name: "a".to_owned(), note: String::new(), width: 1, height: 2, png, at: None };
         let mut out = String::new();
-        pictures(&Pictures { title: String::new(), pictures: vec![picture] }, &mut out);
+        pictures([&picture].into_iter(), &mut out);
         assert!(out.contains("src=\"data:image/png;base64,Zm9vYmFy\""), "{out}");
     }
 }

@@ -25,13 +25,15 @@ pub(super) fn byte_map(map: &ByteMap, out: &mut String) {
         None => 0,
     };
     let n_rows = map.rows.len().min(MAX_ROWS);
+    let title = escape(&cut(&map.title, MAX_WORDS));
     let (left, width) = (6 * WIDTH, map.width.max(1) * WIDTH);
+    out.push_str("<figure class=\"bytes\">");
+    blocks::open_wide("", &map.title, out);
     let _ = write!(
         out,
-        "<figure class=\"bytes\"><svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">",
+        "<svg viewBox=\"0 0 {} {}\" role=\"img\"><title>{title}</title>",
         left + width,
         n_rows * (HEIGHT + 4),
-        escape(&cut(&map.title, MAX_WORDS))
     );
     for (at, row) in map.rows.iter().take(n_rows).enumerate() {
         let y = at * (HEIGHT + 4);
@@ -68,7 +70,7 @@ pub(super) fn byte_map(map: &ByteMap, out: &mut String) {
             x += width;
         }
     }
-    out.push_str("</svg><ul class=\"legend\">");
+    out.push_str("</svg></div><ul class=\"legend\">");
     let drawn = map.parts.iter().enumerate().filter(|(part, _)| is_drawn(map, *part));
     for (at, part) in drawn.take(MAX_PARTS) {
         let number = u32::try_from(at).unwrap_or(u32::MAX);

@@ -1,8 +1,9 @@
 //! Bars, series and curves on a page.
 //!
 //! Drawings are stretched to the available width; texts beside them are HTML and are not stretched. Rows carry the values
-//! that the script shows: `data-l` a label, `data-v` one value for each step.
+//! that the script shows: `data-l` a label, `data-v` one value for each step, `data-u` their unit.
 
+use super::axis::{Ticks, axis};
 use super::blocks;
 use super::text::{cut, escape, short};
 use crate::chart::resample;
@@ -19,6 +20,9 @@ const MAX_STEPS: usize = 256;
 
 /// Maximum number of points in a curve.
 const MAX_POINTS: usize = 512;
+
+/// Number of steps between the round numbers beside a series.
+const N_STEPS: f64 = 3.0;
 
 /// Maximum length of texts beside a drawing.
 pub(super) const MAX_WORDS: usize = 120;
@@ -46,28 +50,18 @@ pub(super) fn bars(bars: &Bars, out: &mut String) {
     }
 }
 
-/// The opening element of every drawing over an axis.
-pub(super) fn open_figure(class: &str, ends: &(String, String), axis: &str, out: &mut String) {
+/// The opening element of every drawing over an axis, with `more` attributes.
+pub(super) fn open_figure(class: &str, ends: &(String, String), axis: &str, more: &str, out: &mut String) {
     let (from, to, axis) = (escape(&ends.0), escape(&ends.1), escape(&cut(axis, MAX_WORDS)));
     let _ = writeln!(
         out,
-        "<figure class=\"{class}\" data-from=\"{from}\" data-to=\"{to}\" data-axis=\"{axis}\">"
+        "<figure class=\"{class}\" data-from=\"{from}\" data-to=\"{to}\" data-axis=\"{axis}\"{more}>"
     );
 }
 
-/// The axis's ends, and its name between them.
-pub(super) fn axis(ends: &(String, String), name: &str, out: &mut String) {
-    let (from, to, name) = (escape(&ends.0), escape(&ends.1), escape(&cut(name, MAX_WORDS)));
-    let _ = writeln!(
-        out,
-        "<div class=\"row axis\"><span></span><div class=\"ends\"><span>{from}</span><span>{name}</span>\
-         <span>{to}</span></div><span></span></div>"
-    );
-}
-
-/// Several series below each other, each on a scale of its own.
-pub(super) fn series(series: &Series, out: &mut String) {
-    open_figure("series", &series.ends, &series.axis, out);
+/// Several series below each other, each on a scale of its own. `opens` are the attributes by which it opens parts.
+pub(super) fn series(series: &Series, opens: &str, out: &mut String) {
+    open_figure("series", &series.ends, &series.axis, opens, out);
     for line in series.lines.iter().take(MAX_LINES) {
         series_line(line, out);
     }
@@ -88,18 +82,29 @@ fn series_line(line: &SeriesLine, out: &mut String) {
     let height = |value: f64| if top > 0.0 { 100.0 * (1.0 - (value / top).clamp(0.0, 1.0)) } else { 100.0 };
     let steps: String = values.iter().map(|value| format!("V{}h1", short(height(*value)))).collect();
     let (name, note) = (escape(&cut(&line.name, MAX_WORDS)), escape(&cut(&line.note, MAX_WORDS)));
+    let unit = escape(&cut(&line.unit, MAX_WORDS));
     let texts: Vec<String> = values.iter().map(|value| short(*value)).collect();
+    let n = values.len().max(1);
+    let ticks = Ticks::between(0.0, top, N_STEPS);
+    let marks = || ticks.values.iter().filter(|value| **value > 0.0);
+    let rules: String = marks().map(|value| format!("M0 {}h{n}", short(height(*value)))).collect();
     let _ = writeln!(
         out,
-        "<div class=\"row\"><span class=\"name\">{name}</span>\
-         <svg class=\"plot\" viewBox=\"0 0 {n} 100\" preserveAspectRatio=\"none\" role=\"img\" \
-         aria-label=\"{name}: {note}\"><path class=\"grid\" d=\"M0 50h{n}\"/>\
-         <path class=\"fill\" d=\"M0 100{steps}V100z\"/><path class=\"line\" d=\"M0 {start}{steps}\"/>\
-         <g data-l=\"{name}\" data-v=\"{}\"/></svg><span class=\"note\">{note}</span></div>",
+        "<div class=\"row\"><span class=\"name\">{name}</span><div class=\"frame\">\
+         <svg class=\"plot\" viewBox=\"0 0 {n} 100\" preserveAspectRatio=\"none\" role=\"img\">\
+         <title>{name}: {note}</title><path class=\"fill\" d=\"M0 100{steps}V100z\"/><path class=\"grid\" d=\"{rules}\"/>\
+         <path class=\"line\" d=\"M0 {start}{steps}\"/><g data-l=\"{name}\" data-u=\"{unit}\" data-v=\"{}\"/></svg>\
+         <svg class=\"scale\" aria-hidden=\"true\">{}</svg></div><span class=\"note\">{note}</span></div>",
         texts.join(","),
-        n = values.len().max(1),
+        marks().map(|value| mark(height(*value), &ticks.text(*value))).collect::<String>(),
         start = short(height(values.first().copied().unwrap_or(0.0))),
     );
+}
+
+/// A number beside a drawing: above its rule, or below it where there is no room above.
+fn mark(height: f64, text: &str) -> String {
+    let below = if height < 20.0 { 11 } else { -2 };
+    format!("<text x=\"3\" y=\"{}%\" dy=\"{below}\">{text}</text>", short(height))
 }
 
 /// Curves over a logarithmic axis, all on one drawing.
@@ -108,6 +113,8 @@ pub(super) fn curve(curve: &Curve, out: &mut String) {
     let n_octaves = scale.last - scale.first;
     let width = f64::from(n_octaves);
     let words = escape(&cut(&curve.axis, MAX_WORDS));
+    let names: Vec<&str> = curve.lines.iter().take(MAX_LINES).map(|line| line.name.as_str()).collect();
+    let names = escape(&cut(&names.join(", "), MAX_WORDS));
     let shares: String = [1.0, 0.75, 0.5, 0.25, 0.0]
         .iter()
         .map(|part| format!("<span>{}</span>", percent(part * scale.top)))
@@ -115,7 +122,8 @@ pub(super) fn curve(curve: &Curve, out: &mut String) {
     let _ = writeln!(
         out,
         "<figure class=\"curve\" data-axis=\"{words}\"><div class=\"row\"><div class=\"shares\">{shares}</div>\
-         <svg class=\"plot\" viewBox=\"0 0 {n_octaves} 100\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{words}\">"
+         <svg class=\"plot\" viewBox=\"0 0 {n_octaves} 100\" preserveAspectRatio=\"none\" role=\"img\">\
+         <title>{words}: {names}</title>"
     );
     let every = n_octaves.div_ceil(12).max(1);
     let ticks = (0..=n_octaves).step_by(every as usize);

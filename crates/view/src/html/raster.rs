@@ -3,8 +3,9 @@
 //! Cells of the same shade and colour are runs in one path, so that thousands of cells take a few kilobytes. The exact values
 //! are attached for the script to show.
 
+use super::axis::axis;
 use super::blocks;
-use super::plot::{MAX_WORDS, axis, open_figure};
+use super::plot::{MAX_WORDS, open_figure};
 use super::text::{cut, escape, short};
 use crate::chart::resample;
 use crate::map::heat;
@@ -25,9 +26,13 @@ const HUES: usize = 2;
 const MAX_NAMED_LANES: usize = 40;
 const MAX_LANES: usize = 120;
 
-/// Maximum number of steps of lanes and heat maps, and of rows of heat maps.
+/// Maximum number of steps of heat maps and of crowded lanes, and of rows of heat maps.
 const MAX_STEPS: usize = 160;
 const MAX_ROWS: usize = 320;
+
+/// Steps of lanes, which zooming spreads out: this many if there are few lanes, and fewer if there are more cells than this.
+const MAX_LANE_STEPS: usize = 1024;
+const MAX_LANE_CELLS: usize = 24_000;
 
 /// Target height of a heat map in pixels, as far as rows of whole pixels permit.
 const HEIGHT: usize = 560;
@@ -50,10 +55,12 @@ struct Row {
 
 /// Lanes that show when each thread or core was busy.
 pub(super) fn lanes(lanes: &Lanes, out: &mut String) {
-    open_figure("lanes", &lanes.ends, "", out);
+    open_figure("lanes", &lanes.ends, "", "", out);
+    let n_rows = lanes.lanes.len().clamp(1, MAX_LANES);
+    let most = (MAX_LANE_CELLS / n_rows).clamp(MAX_STEPS, MAX_LANE_STEPS);
     if lanes.lanes.len() <= MAX_NAMED_LANES {
         for lane in &lanes.lanes {
-            let row = lane_row(&lane.name, &binned(&lane.busy), 0);
+            let row = lane_row(&lane.name, &binned(&lane.busy, most), 0);
             let (name, note) = (escape(&cut(&lane.name, MAX_WORDS)), escape(&cut(&lane.note, MAX_WORDS)));
             let _ = write!(out, "<div class=\"row\"><span class=\"name\">{name}</span>");
             plot(&[row], &[(0, 1)], 1, 1, "% busy", &format!("{name}: {note}"), out);
@@ -63,7 +70,7 @@ pub(super) fn lanes(lanes: &Lanes, out: &mut String) {
         let together = lanes.lanes.len().div_ceil(MAX_LANES);
         let height = if together == 1 && lanes.lanes.len() <= MAX_LANES / 2 { 10 } else { 5 };
         let rows: Vec<Row> =
-            lanes.lanes.chunks(together).enumerate().map(|(i, some)| fold(some, i * height)).collect();
+            lanes.lanes.chunks(together).enumerate().map(|(i, some)| fold(some, most, i * height)).collect();
         let labels: Vec<(usize, String)> = rows.iter().map(|row| (row.y, row.label.clone())).collect();
         out.push_str("<div class=\"row\">");
         gutter(&labels, rows.len() * height, out);
@@ -78,9 +85,10 @@ pub(super) fn lanes(lanes: &Lanes, out: &mut String) {
     }
 }
 
-fn binned(busy: &[f32]) -> Vec<f64> {
+/// The activity of a lane in at most this many steps.
+fn binned(busy: &[f32], most: usize) -> Vec<f64> {
     let busy: Vec<f64> = busy.iter().map(|busy| f64::from(*busy)).collect();
-    if busy.len() <= MAX_STEPS { busy } else { resample(&busy, MAX_STEPS, mean) }
+    if busy.len() <= most { busy } else { resample(&busy, most, mean) }
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -88,8 +96,8 @@ fn mean(values: &[f64]) -> f64 {
 }
 
 /// Folds neighbouring lanes into one with their average activity.
-fn fold(lanes: &[Lane], y: usize) -> Row {
-    let all: Vec<Vec<f64>> = lanes.iter().map(|lane| binned(&lane.busy)).collect();
+fn fold(lanes: &[Lane], most: usize, y: usize) -> Row {
+    let all: Vec<Vec<f64>> = lanes.iter().map(|lane| binned(&lane.busy, most)).collect();
     let n_steps = all.iter().map(Vec::len).max().unwrap_or(0);
     let at = |step: usize| all.iter().filter_map(|busy| busy.get(step)).sum::<f64>() / lanes.len() as f64;
     let name = match lanes {
@@ -142,7 +150,7 @@ pub(super) fn heat_map(map: &HeatMap, out: &mut String) {
             y += height;
         }
     }
-    open_figure("heat", &map.ends, &map.axis, out);
+    open_figure("heat", &map.ends, &map.axis, "", out);
     out.push_str("<div class=\"row\">");
     gutter(&names, y, out);
     let words = format!("{} over {}, hottest cell {}", map.unit, map.axis, grouped(hottest));
@@ -220,7 +228,7 @@ fn plot(
     let _ = write!(
         out,
         "<svg class=\"plot raster\" viewBox=\"0 0 {n_steps} {height}\"{fixed} preserveAspectRatio=\"none\" role=\"img\" \
-         aria-label=\"{words}\" data-unit=\"{}\" stroke-width=\"{row_height}\">",
+         data-unit=\"{}\" stroke-width=\"{row_height}\"><title>{words}</title>",
         escape(&cut(unit, MAX_WORDS))
     );
     for (y, height) in grounds {

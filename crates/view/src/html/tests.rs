@@ -2,8 +2,8 @@
 
 use super::*;
 use quipu_model::doc::{
-    Bars, Cell, Curve, CurveLine, Figure, Grid, HeatBand, HeatMap, HeatRow, Lane, Lanes, Listing, Picture,
-    Pictures, Series, SeriesLine,
+    Bars, Cell, Curve, CurveLine, Figure, Fold, Folds, Grid, HeatBand, HeatMap, HeatRow, Lane, Lanes,
+    Listing, Picture, Pictures, Series, SeriesLine,
 };
 
 const HOSTILE: &str =
@@ -26,7 +26,7 @@ fn everything(text: &str) -> Document {
             title: text(),
             axis: text(),
             ends: ends.clone(),
-            lines: vec![SeriesLine { name: text(), values: vec![1.0, f64::NAN], note: text() }],
+            lines: vec![SeriesLine { name: text(), values: vec![1.0, f64::NAN], note: text(), unit: text() }],
         }))
         .with(Block::Pictures(Pictures {
             title: text(),
@@ -36,9 +36,22 @@ fn everything(text: &str) -> Document {
                 width: 1,
                 height: 1,
                 png: text().into_bytes(),
+                at: Some(7),
             }],
         }))
         .with(Block::Listing(Listing { title: text(), text: text() }))
+        .with(Block::Folds(Folds {
+            title: text(),
+            noun: text(),
+            whole: 2,
+            folds: vec![Fold {
+                at: 1,
+                name: text(),
+                note: text(),
+                covers: 5..=9,
+                blocks: vec![Block::Note(text())],
+            }],
+        }))
         .with(Block::Lanes(lanes(text, 2)))
         .with(Block::Lanes(lanes(text, 100)))
         .with(Block::Curve(Curve {
@@ -63,7 +76,7 @@ fn lanes(text: impl Fn() -> String, n: usize) -> Lanes {
 }
 
 fn page_of(document: Document, title: &str) -> String {
-    html_page(&[document], &PageFrame { title, subtitle: title, footer: title })
+    html_page(&[document], &PageFrame { title, subtitle: title, footer: title, command: title })
 }
 
 /// Names of the elements of a page, as a browser would find them: the text after each `<`. Style and script are left out.
@@ -118,8 +131,11 @@ fn a_page_stays_small_whatever_the_documents_hold() {
     let cells: Vec<u64> = (0..2000).map(|i| i * 77_777_777_777 % 1_000_000_007).collect();
     let band = HeatBand { rows: vec![HeatRow { cells, ..HeatRow::default() }; 3000], ..HeatBand::default() };
     let points = (0..100_000).map(|i| (i, i as f64 / 1e5)).collect();
-    let line =
-        SeriesLine { name: "s".into(), values: (0..100_000).map(f64::from).collect(), note: String::new() };
+    let line = SeriesLine {
+        name: "s".into(),
+        values: (0..100_000).map(f64::from).collect(),
+        ..SeriesLine::default()
+    };
     let document = Document::new("large")
         .with(Block::Lanes(Lanes { lanes: vec![lane; 2000], ..Lanes::default() }))
         .with(Block::HeatMap(HeatMap { bands: vec![band], ..HeatMap::default() }))
@@ -164,6 +180,58 @@ fn a_curve_that_falls_begins_at_its_first_value_and_says_its_scale() {
     assert!(page.contains("<text x=\"0%\" y=\"12\" text-anchor=\"start\">4,096</text>"));
     assert!(page.contains("d=\"M0.0000 0H0.0000V0H4.0000V98.7"), "from the top down");
     assert!(page.contains("data-t=\"8 % at 4,096|0.1 % at 65,536\""));
+}
+
+#[test]
+fn every_drawing_has_a_title_and_round_numbers_beside_it() {
+    let page = page_of(everything("t"), "t");
+    for svg in page.split("<svg").skip(1).filter(|svg| svg.contains("role=\"img\"")) {
+        let svg = svg.split("</svg>").next().unwrap_or("");
+        assert!(svg.split_once('>').is_some_and(|(_, inside)| inside.starts_with("<title>")), "{svg}");
+    }
+    let line = SeriesLine { name: "lines".into(), values: vec![0.0, 430.0], ..SeriesLine::default() };
+    let series = Series {
+        ends: ("0".into(), "498".into()),
+        axis: "records".into(),
+        lines: vec![line],
+        ..Series::default()
+    };
+    let page = page_of(Document::new("").with(Block::Series(series)), "x");
+    assert!(page.contains(" dy=\"-2\">200</text><text x=\"3\" y=\"6.98%\" dy=\"11\">400</text>"), "{page}");
+    assert!(page.contains("<span>records, 0 to 498</span>"), "{page}");
+}
+
+#[test]
+fn a_series_opens_the_parts_that_it_shows_and_these_have_the_pictures_from_there() {
+    let page = page_of(everything("t"), "t");
+    assert!(page.contains(" data-part=\"p0-\" data-parts=\"2\" data-noun=\"t\">"));
+    let (_, part) = page.split_once("<details class=\"part\" id=\"p0-1\">").unwrap();
+    let (part, rest) = part.split_once("</details>").unwrap();
+    assert!(part.contains("<img "), "{part}");
+    assert!(rest.starts_with("\n<p class=\"more\">1 more without their content</p>"), "{rest}");
+}
+
+#[test]
+fn heads_are_explained_and_say_the_unit_of_what_is_copied() {
+    let terms = vec![quipu_model::doc::Term { of: "T", key: "read_bytes", doc: "Bytes \"read\"." }];
+    let head = vec!["read bytes".into(), "n".into()];
+    let rows = vec![vec![Cell::Empty, Cell::Count(1)], vec![Cell::Bytes(2048), Cell::Count(1)]];
+    let grid = Grid { head, rows, ..Grid::default() };
+    let page = page_of(Document { terms, ..Document::new("x") }.with(Block::Grid(grid)), "x");
+    let head = "<th scope=\"col\" class=\"n\" data-unit=\"bytes\" title=\"Bytes &quot;read&quot;.\">";
+    assert!(page.contains(head), "{page}");
+    assert!(page.contains("<th scope=\"col\" class=\"n\"><button type=\"button\">n<"), "{page}");
+}
+
+#[test]
+fn the_command_line_stands_at_the_end() {
+    let frame = PageFrame { command: "quipu report 'a <b>'", ..PageFrame::default() };
+    let page = html_page(&[], &frame);
+    assert!(
+        page.contains("<p>Made with <code>quipu report &#39;a &lt;b&gt;&#39;</code></p></footer>"),
+        "{page}"
+    );
+    assert!(!html_page(&[], &PageFrame::default()).contains("Made with"));
 }
 
 #[test]
