@@ -504,7 +504,7 @@ mod tests {
         let with = |from: &str, to: &str| SMALL.replace(from, to);
         told(&with("LL { size", "LL { exclusive true\n inclusive true size"), 5, "inclusive", "`inclusive`");
         told(&with("size 1M assoc 16", "\nsize 1M\nassoc 3"), 6, "assoc", "`3`");
-        told(&with("LL { size 1M assoc 16", "LL {\nsize 3M\nassoc 16"), 5, "size", "`3145728`");
+        told(&with("LL { size 1M assoc 16", "LL {\nsize 1048577\nassoc 16"), 5, "size", "`1048577`");
         let unified = "num_cores 1\nL1 { core 0 size 4K\nassoc 4 }\nL2 { size 8K assoc 4 parent L1 }";
         told(unified, 2, "core", "`0`");
         told(&with("parent LL }\n", "parent LL\ncore 7 }\n"), 3, "core", "`7`");

@@ -379,11 +379,8 @@ impl MachineSpec {
             return Err(of(cache, "assoc", &cache.ways, &rule));
         }
         let sets = lines / cache.ways;
-        if !sets.is_power_of_two() || !cache.bytes.is_multiple_of(self.line_bytes) {
-            let rule = format!(
-                "what makes a power of two of sets; with line size {} and assoc {} it is {sets}",
-                self.line_bytes, cache.ways
-            );
+        if !cache.bytes.is_multiple_of(self.line_bytes) {
+            let rule = format!("a multiple of the line size {}", self.line_bytes);
             return Err(of(cache, "size", &cache.bytes, &rule));
         }
         if lines > MAX_LINES {

@@ -121,12 +121,8 @@ pub fn settings(options: &Options) -> Result<Setup> {
             let allowed = if ways == 0 { "1 or more" } else { "a power of two, with TREE_PLRU" };
             return wrong("assoc", ways, allowed);
         }
-        if !entries.is_multiple_of(ways) || !(entries / ways).is_power_of_two() {
-            return wrong(
-                "entries",
-                entries,
-                &format!("a power of two times `{key}-assoc`, which is {ways}"),
-            );
+        if !entries.is_multiple_of(ways) {
+            return wrong("entries", entries, &format!("a multiple of `{key}-assoc`, which is {ways}"));
         }
         tlbs.push((name, role, CacheSpec { policy, role, ..CacheSpec::new("", bytes, ways) }));
     }

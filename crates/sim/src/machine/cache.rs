@@ -167,7 +167,8 @@ impl Cache {
             is_victims,
             prefetcher: Prefetcher::new(of.prefetch),
             joins: joins(of, sets),
-            set_mask: if is_indifferent && !watch.causes { sets - 1 } else { 0 },
+            // No bits of the address select one of a number of sets that is no power of two.
+            set_mask: if is_indifferent && !watch.causes && sets.is_power_of_two() { sets - 1 } else { 0 },
             served: (is_victims && matches!(of.policy, Policy::Rrip(_))).then(Seen::default),
             capacity,
             children,

@@ -151,7 +151,7 @@ proptest! {
     #[test]
     fn many_accesses_at_once_do_what_they_do_one_by_one(
         accesses in accesses(true), policy in 0..Policy::NAMES.len(), prefetch in prefetchers(),
-        shape in 0..4usize, causes: bool, is_demand_only: bool
+        shape in 0..5usize, causes: bool, is_demand_only: bool
     ) {
         let policy = Policy::NAMES[policy].1;
         let mut spec = three_levels(Inclusion::Free, policy, prefetch, false);
@@ -168,6 +168,8 @@ proptest! {
                 let last = CacheSpec { policy, prefetch, ..CacheSpec::new("L2", 1024, 4) };
                 spec.caches = vec![unified(0), unified(1), last];
             }
+            // One set more than a power of two in each cache.
+            4 => spec.caches.iter_mut().for_each(|cache| cache.bytes += 64 * cache.ways),
             _ => {}
         }
         let watch = Watch { causes, log: true, all: true };
@@ -220,6 +222,20 @@ proptest! {
         }
         prop_assert_eq!(plain.coherence(), watched.coherence());
     }
+}
+
+#[test]
+fn the_remainder_selects_the_set_if_their_number_is_no_power_of_two() {
+    // Three sets of two ways: lines 0, 3, 6 and 9 share one.
+    let mut machine = one(6 * 64, 2);
+    for line in [0u64, 3, 1, 2, 4, 0, 6, 0, 3] {
+        machine.access(0, AccessKind::Read, line * 64, 1, 0);
+    }
+    // 0 hits before and after 6 replaces 3.
+    assert_eq!((machine.counts(0).hits, machine.counts(0).misses), (2, 7));
+    let mut lines = machine.lines(0);
+    lines.sort_unstable();
+    assert_eq!(lines, [0, 1, 2, 3, 4]);
 }
 
 /// A machine of one core with one cache of this size.
