@@ -6,7 +6,7 @@ use quipu::model::{Error, ErrorKind, Given, Options, Report, Result, ToolInfo, T
 use quipu::sim::sweep::{Space, Swept};
 use quipu::sim::{
     MISS_FILE, Miss, MissSink, OtherModel, Pages, Setup, Simulated, Simulation, Translator, caches, config,
-    fit_cores, misses, tlbs,
+    fit_trace, misses, tlbs,
 };
 use quipu::source::{OutputFile, Reading};
 use quipu_view::grouped;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// Inputs of a simulation besides its options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Surroundings {
-    /// A configuration file for DynamoRIO's drcachesim.
+    /// A configuration file, as for DynamoRIO's drcachesim.
     pub config: Option<PathBuf>,
     /// Whether to use physical addresses.
     pub physical: bool,
@@ -49,7 +49,7 @@ pub fn plan_caches(given: &Given, around: &Surroundings, trace: &dyn Trace) -> R
     };
     let specs = caches::INFO.options.iter().chain([&MISS_FILE]);
     let options = Options::parse("the simulation of caches", specs, given)?;
-    let options = &if config.is_some() { options } else { fit_cores(&options, trace) };
+    let options = &if config.is_some() { options } else { fit_trace(&options, trace) };
     let physical = around.physical || config.as_ref().is_some_and(|config| config.use_physical);
     plan(&caches::INFO, caches::settings(options, config)?.fitted(options, trace)?, physical, around, trace)
 }
@@ -62,15 +62,17 @@ pub fn plan_misses(given: &Given, around: &Surroundings, trace: &dyn Trace) -> R
         ));
     }
     let specs = misses::INFO.options.iter().chain(caches::INFO.options);
-    let options = &fit_cores(&Options::parse("the search for misses", specs, given)?, trace);
+    let options = &fit_trace(&Options::parse("the search for misses", specs, given)?, trace);
     let settings = misses::settings(options)?.fitted(options, trace)?;
     plan(&misses::INFO, settings, around.physical, around, trace)
 }
 
 /// Plans a TLB simulation.
 pub fn plan_tlbs(given: &Given, around: &Surroundings, trace: &dyn Trace) -> Result<Planned> {
-    let options = &fit_cores(&tlbs::INFO.parse(given)?, trace);
-    plan(&tlbs::INFO, tlbs::settings(options)?.fitted(options, trace)?, around.physical, around, trace)
+    let config = around.config.as_deref().map(configuration).transpose()?;
+    let options = &tlbs::fit(&tlbs::INFO.parse(given)?, config.as_ref(), trace);
+    let physical = around.physical || config.as_ref().is_some_and(|config| config.use_physical);
+    plan(&tlbs::INFO, tlbs::settings(options, config)?.fitted(options, trace)?, physical, around, trace)
 }
 
 /// Number of records that a report runs on the default machine: about a second of work, independent of the length of the
@@ -206,7 +208,7 @@ pub fn cores_of(path: &Path) -> Result<usize> {
     Ok(configuration(path)?.machine.cores)
 }
 
-/// Reads a configuration file for DynamoRIO's drcachesim.
+/// Reads a configuration file, as for DynamoRIO's drcachesim.
 fn configuration(path: &Path) -> Result<config::Config> {
     let (text, name) = (text_of(path)?, path.display().to_string());
     config::parse(&text, &name).map_err(|error| match Space::parse(&text, &name) {

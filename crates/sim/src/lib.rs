@@ -20,7 +20,8 @@
 //! | file | subject |
 //! |---|---|
 //! | `spec` | the description of a machine, and checks of its consistency |
-//! | `config` | drcachesim's configuration files |
+//! | `config` | configuration files, and those of real processors |
+//! | `describe` | a machine in a sentence |
 //! | `sets`, `rules`, `opt` | the lines of one cache; the state of each policy; Belady's policy |
 //! | `machine` | requests on their way through caches; inclusion, coherence, flushes |
 //! | `machine/cache` | one of its caches, with its counts |
@@ -42,6 +43,7 @@
 
 #![warn(missing_docs)]
 
+mod describe;
 mod extent;
 mod fields;
 mod lane;
@@ -78,7 +80,7 @@ pub use fields::{
 };
 pub use machine::{Counts, Machine, Miss, Purpose, Rows, Watch};
 pub use models::{OTHER_MODELS, OtherModel};
-pub use options::{BASE, BINARY, MISS_FILE, TYPES, fit_cores};
+pub use options::{BASE, BINARY, MACHINE, MISS_FILE, TYPES, fit_trace};
 pub use physical::{Pages, Translation, Translator};
 pub use place::{CoreLoad, Placement, Placing};
 pub use recording::Recording;
@@ -90,8 +92,8 @@ pub use resets::Resets;
 pub use simulate::{MissSink, Setup, Simulation};
 pub use snoop::CoherenceStats;
 pub use spec::{
-    CacheSpec, Inclusion, Layout, MAX_CACHES, MAX_CORES, MAX_DEPTH, MAX_LINES, MachineSpec, Policy, Prefetch,
-    Role, Rrip, Usual,
+    CacheSpec, Inclusion, LargePages, Layout, MAX_CACHES, MAX_CORES, MAX_DEPTH, MAX_LINES, MachineSpec,
+    Policy, Prefetch, Role, Rrip, Usual,
 };
 
 use quipu_model::Tool;

@@ -15,12 +15,14 @@ use quipu_model::lens::AccessKind;
 
 mod cache;
 pub(crate) mod feed;
+mod pages;
 mod stream;
 
 #[cfg(test)]
 mod tests;
 
 use cache::{Cache, Ledger, Request, Taken};
+use pages::Sizes;
 pub use stream::Rows;
 use stream::Streams;
 
@@ -120,7 +122,12 @@ pub struct Watch {
 #[derive(Clone, Debug)]
 pub struct Machine {
     caches: Vec<Cache>,
+    /// See [`Layout::first`].
     first: Vec<[usize; 2]>,
+    /// All first caches of each core, each once.
+    firsts: Vec<Vec<usize>>,
+    /// Whether two cores have one of them in common.
+    shares_firsts: bool,
     shift: u32,
     /// Mask of the address bits in a line number; the rest is the address space.
     line_mask: u64,
@@ -130,6 +137,8 @@ pub struct Machine {
     misses: Vec<Miss>,
     /// The current address space, in the upper bits of every line number.
     space: u64,
+    /// The sizes of pages, for TLBs with several.
+    sizes: Option<Box<Sizes>>,
     /// State of [`Machine::run`] for many accesses at once; `None` if evictions of one cache affect another.
     streams: Option<Streams>,
 }
@@ -145,9 +154,18 @@ impl Machine {
             (0..spec.caches.len()).map(|i| Cache::new(spec, &layout, i, watch)).collect();
         let streams = Streams::new(spec, &layout);
         let Layout { shift, first, snooped, .. } = layout;
+        let firsts = (0..spec.cores).map(|core| {
+            let mut own: Vec<usize> =
+                first.iter().skip(core).step_by(spec.cores).flatten().copied().collect();
+            own.sort_unstable();
+            own.dedup();
+            own
+        });
         Ok(Machine {
             caches,
+            firsts: firsts.collect(),
             first,
+            shares_firsts: spec.caches.iter().any(|cache| cache.core.is_some() && cache.n_cores > 1),
             shift,
             line_mask: u64::MAX >> shift,
             filter: (!snooped.is_empty()).then(|| Filter::new(snooped.len())),
@@ -155,13 +173,34 @@ impl Machine {
             lose: Vec::new(),
             misses: Vec::new(),
             space: 0,
+            sizes: Sizes::new(spec),
             streams,
         })
     }
 
     /// Number of cores.
     pub fn n_cores(&self) -> usize {
-        self.first.len()
+        self.firsts.len()
+    }
+
+    /// Whether cores share first caches.
+    pub(crate) fn shares_firsts(&self) -> bool {
+        self.shares_firsts
+    }
+
+    /// For each core, the first core that has the same first data cache; empty if none share one.
+    pub(crate) fn neighbours(&self) -> Vec<usize> {
+        let mut owner = vec![None; self.caches.len()];
+        let owners = self.first.iter().take(self.n_cores()).enumerate();
+        let cores: Vec<usize> = owners.map(|(core, [_, data])| *owner[*data].get_or_insert(core)).collect();
+        let is_own = cores.iter().enumerate().all(|(core, owner)| core == *owner);
+        if is_own { Vec::new() } else { cores }
+    }
+
+    /// Demand hits and misses of a core's first caches; cheap enough to call for each batch.
+    pub(crate) fn first_hits_and_misses(&self, core: usize) -> (u64, u64) {
+        let counts = self.firsts[core].iter().map(|cache| self.hits_and_misses(*cache));
+        counts.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1))
     }
 
     /// log2 of the line size in bytes.
@@ -174,15 +213,28 @@ impl Machine {
         self.first[core]
     }
 
-    /// Sets the address space of all further accesses. Its number must fit into the bits that line numbers leave free:
-    /// [`Machine::shift`] of them, and not all ones.
+    /// Sets the address space of all further accesses. Its number must be below [`Machine::n_spaces`].
     pub fn set_space(&mut self, space: u64) {
-        self.space = space << (64 - self.shift);
+        self.space = space << (64 - self.shift + self.size_bits());
+    }
+
+    /// Number of address spaces that fit into the bits that line numbers leave free, at most 2^32. All ones is excluded, so
+    /// that no page has the number of an empty place.
+    pub fn n_spaces(&self) -> u64 {
+        (1 << (self.shift - self.size_bits()).min(32)) - 1
+    }
+
+    /// Bits of a line number that hold the number of its page's size.
+    fn size_bits(&self) -> u32 {
+        self.sizes.as_ref().map_or(0, |sizes| sizes.bits())
     }
 
     /// Simulates one access of a core; flushes are included.
     #[inline]
     pub fn access(&mut self, core: usize, kind: AccessKind, addr: u64, size: u32, pc: u64) {
+        if self.sizes.is_some() {
+            return self.access_pages(core, kind, addr, size, pc);
+        }
         let [instr, data] = self.first[core];
         match kind {
             AccessKind::Fetch => self.request(instr, addr, size, Purpose::Fetch, pc),
@@ -222,6 +274,14 @@ impl Machine {
     }
 
     fn request_line(&mut self, at: usize, line: u64, request: Request) {
+        if let Some(sizes) = &self.sizes
+            && !sizes.holds(at, line, self.shift)
+        {
+            if let Some(parent) = self.caches[at].parent {
+                self.request_line(parent, line, request);
+            }
+            return;
+        }
         let cache = &mut self.caches[at];
         let is_write = request.purpose == Purpose::Write;
         if cache.is_victims {

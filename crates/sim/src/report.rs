@@ -6,7 +6,7 @@ mod document;
 mod make;
 
 pub(crate) use document::COMPULSORY;
-pub(crate) use make::{Told, data_level_names, data_levels, make};
+pub(crate) use make::{Told, data_level_names, data_levels, groups, level_name, make};
 
 use crate::fields::MissingField;
 use crate::physical::Translation;
@@ -21,7 +21,8 @@ result! {
     /// Hits and misses of caches or TLBs for a trace.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Simulated {
-        pub line_size: u64 => "Bytes in a line, or in a page for TLBs.";
+        pub line_size: u64 => "Bytes in a line, or in a page for TLBs; with pages of several sizes, in the smallest.";
+        pub machine: String => "The machine, in words.";
         pub recorded: Recording => "Completeness of fetches and data in the trace.";
         pub instructions: Option<u64> =>
             "Instructions simulated with statistics; `null` if the trace has none.";
@@ -93,7 +94,8 @@ result! {
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct CacheCounts {
         pub name: String => "Name of the cache.";
-        pub size: u64 => "Size in bytes; for TLBs, bytes covered by all entries.";
+        pub size: u64 =>
+            "Size in bytes; for TLBs, bytes covered by all entries, each with the smallest page that it can hold.";
         pub entries: u64, only_in_tables => "Capacity in lines; for TLBs, in pages.";
         pub line_size: u64, only_in_tables => "Bytes in a line or page.";
         pub assoc: u64 => "Associativity: lines in a set.";

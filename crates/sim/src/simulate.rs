@@ -105,7 +105,7 @@ struct Turn {
     /// The address space, for TLBs.
     space: u64,
     /// Number of resets when hits and misses of the first caches were noted, and these counts.
-    before: (u64, [(u64, u64); 2]),
+    before: (u64, (u64, u64)),
 }
 
 impl fmt::Debug for Simulation {
@@ -146,7 +146,8 @@ impl Simulation {
         Simulation {
             extent: settings.extent,
             placement: Placement::new(settings.placing, settings.machine.cores)
-                .with_shards(settings.processors.clone()),
+                .with_shards(settings.processors.clone())
+                .with_neighbours(machine.neighbours()),
             warmup: None,
             instrs: 0,
             accesses: 0,
@@ -298,17 +299,11 @@ impl Simulation {
     fn space(&mut self, batch: &Batch) -> Result<u64> {
         let next = self.processes.len() as u64;
         let space = *self.processes.entry((batch.span.thread.workload, batch.span.process)).or_insert(next);
-        let limit = self.n_spaces();
+        let limit = self.machine.n_spaces();
         if space >= limit {
             return Err(Error::limit("processes on cores side by side", space + 1, limit));
         }
         Ok(space)
-    }
-
-    /// Number of address spaces that fit beside a page number. All ones is excluded, so that no page has the number of an
-    /// empty place.
-    fn n_spaces(&self) -> u64 {
-        (1 << self.machine.shift().min(32)) - 1
     }
 
     /// Makes room for the address spaces of `n_processes` more processes. When the numbers run out, TLBs are emptied and
@@ -316,7 +311,7 @@ impl Simulation {
     fn make_room(&mut self, n_processes: usize) {
         if self.settings.is_tlb
             && !self.processes.is_empty()
-            && (self.processes.len() + n_processes) as u64 > self.n_spaces()
+            && (self.processes.len() + n_processes) as u64 > self.machine.n_spaces()
         {
             self.processes.clear();
             self.n_rollovers += 1;
@@ -400,23 +395,18 @@ impl Simulation {
 
     /// Notes the counts of a core's first caches.
     fn note_hits(&self, turn: &mut Turn) {
-        let firsts = self.machine.first_caches(turn.lane.core);
-        turn.before = (self.epoch, firsts.map(|cache| self.machine.hits_and_misses(cache)));
+        turn.before = (self.epoch, self.machine.first_hits_and_misses(turn.lane.core));
     }
 
     /// Adds the hits and misses of a core's first caches since they were noted to the thread.
     fn add_hits(&mut self, turn: &Turn) {
-        let firsts = self.machine.first_caches(turn.lane.core);
         let (epoch, before) = turn.before;
         // After a reset of the statistics, the earlier counts are gone.
-        let before = if epoch == self.epoch { before } else { [(0, 0); 2] };
+        let before = if epoch == self.epoch { before } else { (0, 0) };
+        let after = self.machine.first_hits_and_misses(turn.lane.core);
         let counts = &mut self.threads[turn.thread];
-        let n_sides = if firsts[0] == firsts[1] { 1 } else { 2 };
-        for (cache, before) in firsts.into_iter().zip(before).take(n_sides) {
-            let after = self.machine.hits_and_misses(cache);
-            counts.hits += after.0 - before.0;
-            counts.misses += after.1 - before.1;
-        }
+        counts.hits += after.0 - before.0;
+        counts.misses += after.1 - before.1;
     }
 
     /// Attributes the misses logged so far, which belong to one thread's accesses at these rows.

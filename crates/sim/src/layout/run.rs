@@ -59,9 +59,10 @@ impl LayoutPass {
         for arrangement in &plan.layouts {
             sides.push(side(Some(Moved::new(arrangement.clone(), plan.fresh)))?);
         }
+        let neighbours = sides[0].machine.neighbours();
         let mut pass = LayoutPass {
             live: plan.live.clone(),
-            placement: Placement::new(plan.placing, plan.machine.cores),
+            placement: Placement::new(plan.placing, plan.machine.cores).with_neighbours(neighbours),
             sides,
             accesses: vec![[0; 2]; n_counters],
             n_others: 0,

@@ -146,10 +146,10 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// `None` if evictions of one cache affect another.
+    /// `None` if evictions of one cache affect another, or pages have several sizes.
     pub(super) fn new(spec: &MachineSpec, layout: &Layout) -> Option<Streams> {
         let is_free = |cache: &CacheSpec| cache.inclusion == Inclusion::Free;
-        if spec.coherent || !spec.caches.iter().all(is_free) {
+        if spec.coherent || !spec.large.is_empty() || !spec.caches.iter().all(is_free) {
             return None;
         }
         let chain = |first: usize| std::iter::successors(Some(first), |at| layout.parent[*at]);

@@ -23,7 +23,7 @@ fn three_levels(inclusion: Inclusion, policy: Policy, prefetch: Prefetch, cohere
         caches.push(CacheSpec { parent, inclusion, policy, ..CacheSpec::new(format!("L2{core}"), 1024, 4) });
     }
     caches.push(CacheSpec { inclusion, policy, ..CacheSpec::new("LLC", 2048, 4) });
-    MachineSpec { cores: 2, line_bytes: 64, coherent, caches, seed: 3 }
+    MachineSpec { cores: 2, line_bytes: 64, coherent, caches, large: Vec::new(), seed: 3 }
 }
 
 fn index(spec: &MachineSpec, name: &str) -> usize {
@@ -208,6 +208,49 @@ proptest! {
     }
 
     #[test]
+    fn pages_of_several_sizes_go_to_the_tlbs_that_hold_them(
+        accesses in prop::collection::vec((0..3u64, 0..0x80u64, 1..0x30u32), 0..300)
+    ) {
+        let text = "num_cores 1 large_pages { size 64K from 0x40000 to 0x80000 }\n\
+                    SMALL { shared_by 1 entries 4 assoc 2 pages 4K parent BOTH }\n\
+                    LARGE { shared_by 1 entries 2 assoc full pages 64K parent SOME }\n\
+                    SOME { shared_by 1 entries 1 assoc 1 pages 2M,4K parent BOTH }\n\
+                    BOTH { shared_by 1 entries 6 assoc 2 pages 4K,64K }\n";
+        let spec = crate::config::parse(text, "c").unwrap().tlbs(4096).unwrap();
+        let mut machine = Machine::new(&spec, Watch::default()).unwrap();
+        let mut tlbs = [PlainTlb::new(2, 2), PlainTlb::new(1, 2), PlainTlb::new(3, 2)];
+        for (space, page, n) in accesses {
+            let (addr, size) = (page << 12 | 0xf00, n << 8);
+            machine.set_space(space);
+            let rows = Rows {
+                kind: &[AccessKind::Read],
+                addr: &[addr],
+                size: &[size],
+                pc: &[],
+                is_demand_only: true,
+            };
+            machine.run(0, rows);
+            let mut at = addr;
+            while at < addr + u64::from(size) {
+                let is_large = (0x4_0000..0x8_0000).contains(&at);
+                let shift = if is_large { 16 } else { 12 };
+                let number = at >> shift | u64::from(is_large) << 52 | space << 53;
+                if !tlbs[usize::from(is_large)].touch(number) {
+                    tlbs[2].touch(number);
+                }
+                at = ((at >> shift) + 1) << shift;
+            }
+        }
+        for (name, plain) in ["SMALL0", "LARGE0", "BOTH0"].into_iter().zip(&tlbs) {
+            let of = machine.counts(index(&spec, name));
+            prop_assert_eq!((of.hits, of.misses), (plain.hits, plain.misses), "{}", name);
+        }
+        // It holds no large pages, so it passes these on.
+        let some = machine.counts(index(&spec, "SOME0"));
+        prop_assert_eq!((some.hits, some.misses), (0, 0));
+    }
+
+    #[test]
     fn logs_and_causes_do_not_change_the_counts(accesses in accesses(true), policy in policies()) {
         let spec = three_levels(Inclusion::Exclusive, policy, Prefetch::NextLine, true);
         let mut plain = Machine::new(&spec, Watch::default()).unwrap();
@@ -238,10 +281,76 @@ fn the_remainder_selects_the_set_if_their_number_is_no_power_of_two() {
     assert_eq!(lines, [0, 1, 2, 3, 4]);
 }
 
+/// A TLB under LRU, as plainly as can be.
+struct PlainTlb {
+    sets: Vec<Vec<u64>>,
+    ways: usize,
+    hits: u64,
+    misses: u64,
+}
+
+impl PlainTlb {
+    fn new(sets: usize, ways: usize) -> PlainTlb {
+        PlainTlb { sets: vec![Vec::new(); sets], ways, hits: 0, misses: 0 }
+    }
+
+    /// Uses a page; returns whether it was there.
+    fn touch(&mut self, page: u64) -> bool {
+        let n_sets = self.sets.len() as u64;
+        let set = &mut self.sets[(page % n_sets) as usize];
+        let held = set.iter().position(|held| *held == page);
+        set.insert(0, page);
+        match held {
+            Some(at) => {
+                set.remove(at + 1);
+                self.hits += 1;
+            }
+            None => {
+                set.truncate(self.ways);
+                self.misses += 1;
+            }
+        }
+        held.is_some()
+    }
+}
+
+#[test]
+fn cores_that_share_a_first_cache_find_each_others_lines() {
+    let first = CacheSpec {
+        core: Some(0),
+        n_cores: 2,
+        parent: Some("L2".to_owned()),
+        ..CacheSpec::new("L1", 512, 2)
+    };
+    let third = CacheSpec { core: Some(2), parent: Some("L2".to_owned()), ..CacheSpec::new("M1", 512, 2) };
+    let caches = vec![first, third, CacheSpec::new("L2", 1024, 4)];
+    for coherent in [false, true] {
+        let caches = caches.clone();
+        let spec = MachineSpec { cores: 3, line_bytes: 64, coherent, caches, large: Vec::new(), seed: 0 };
+        let mut machine = Machine::new(&spec, Watch::default()).unwrap();
+        for (core, kind) in
+            [(0, AccessKind::Write), (1, AccessKind::Read), (2, AccessKind::Write), (1, AccessKind::Read)]
+        {
+            machine.access(core, kind, 0x1000, 8, 0);
+        }
+        let counts = |cache: usize| (machine.counts(cache).hits, machine.counts(cache).misses);
+        // With coherence, the write of core 2 takes the line from the first two.
+        let shared = if coherent { (1, 2) } else { (2, 1) };
+        assert_eq!((counts(0), counts(1)), (shared, (0, 1)));
+    }
+}
+
 /// A machine of one core with one cache of this size.
 fn one(bytes: u64, ways: u64) -> Machine {
     let cache = CacheSpec { core: Some(0), ..CacheSpec::new("L1", bytes, ways) };
-    let spec = MachineSpec { cores: 1, line_bytes: 64, coherent: false, caches: vec![cache], seed: 0 };
+    let spec = MachineSpec {
+        cores: 1,
+        line_bytes: 64,
+        coherent: false,
+        caches: vec![cache],
+        large: Vec::new(),
+        seed: 0,
+    };
     Machine::new(&spec, Watch { causes: true, ..Watch::default() }).unwrap()
 }
 
@@ -297,7 +406,14 @@ fn a_flush_takes_the_lines_of_its_range_out_of_all_levels() {
 #[test]
 fn address_spaces_do_not_share_pages() {
     let cache = CacheSpec { core: Some(0), ..CacheSpec::new("TLB", 32 * 4096, 32) };
-    let spec = MachineSpec { cores: 1, line_bytes: 4096, coherent: false, caches: vec![cache], seed: 0 };
+    let spec = MachineSpec {
+        cores: 1,
+        line_bytes: 4096,
+        coherent: false,
+        caches: vec![cache],
+        large: Vec::new(),
+        seed: 0,
+    };
     let mut machine = Machine::new(&spec, Watch::default()).unwrap();
     for space in [1, 2, 1] {
         machine.set_space(space);

@@ -22,6 +22,7 @@ impl ReportBody for Simulated {
             return document;
         }
         let what = if self.is_tlb { "TLBs" } else { "caches" };
+        document.blocks.push(Block::Note(format!("machine: {}", self.machine)));
         let counted = Instructions { in_trace: self.instructions, executed: self.executed };
         document.blocks.extend(notes(self.recorded.notes(Some(what), counted)));
         document.blocks.extend(notes(self.staged().into_iter().collect()));
@@ -186,7 +187,7 @@ impl Simulated {
             let came = cache.hits + cache.misses;
             let mut row = vec![Cell::from(cache.name.as_str())];
             if self.is_tlb {
-                row.extend([Cell::Count(cache.size / self.line_size.max(1)), Cell::Bytes(self.line_size)]);
+                row.extend([Cell::Count(cache.entries), Cell::Bytes(cache.line_size)]);
             } else {
                 row.push(Cell::Bytes(cache.size));
             }

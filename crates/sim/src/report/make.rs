@@ -4,6 +4,7 @@ use super::{
     CacheCounts, Coherence, CoreCounts, LevelCounts, MissingAt, MissingPc, Simulated, StageCounts,
     ThreadCounts, WarmupCounts, rate,
 };
+use crate::describe::describe;
 use crate::fields::MissingField;
 use crate::machine::{Counts, Machine};
 use crate::physical::Translation;
@@ -75,6 +76,7 @@ pub(crate) fn make(settings: &Setup, machine: &Machine, placement: &Placement, m
     let groups = groups(&spec.caches, recorded);
     Simulated {
         line_size: spec.line_bytes,
+        machine: describe(settings.name.as_deref(), spec, settings.is_tlb),
         is_tlb: settings.is_tlb,
         is_part: !settings.extent.is_all(),
         recorded,
@@ -120,11 +122,13 @@ fn most_missing(all: impl IntoIterator<Item = (u64, Pair)>, top: usize) -> (Vec<
 }
 
 fn cache_counts(cache: &CacheSpec, counts: Counts, line_bytes: u64) -> CacheCounts {
+    let entries = cache.bytes / line_bytes.max(1);
+    let smallest = cache.pages.iter().copied().min().unwrap_or(line_bytes);
     CacheCounts {
         name: cache.name.clone(),
-        size: cache.bytes,
-        entries: cache.bytes / line_bytes.max(1),
-        line_size: line_bytes,
+        size: entries.saturating_mul(smallest),
+        entries,
+        line_size: smallest,
         assoc: cache.ways,
         policy: cache.policy.name(),
         coherent: false,
@@ -164,7 +168,7 @@ fn stages(groups: &[(usize, Vec<usize>)], stages: Vec<Stage>) -> Vec<StageCounts
 
 /// Caches by level and type, each group with its height above the cores; groups for which the trace has no records are left
 /// out.
-fn groups(specs: &[CacheSpec], recorded: Recording) -> Vec<(usize, Vec<usize>)> {
+pub(crate) fn groups(specs: &[CacheSpec], recorded: Recording) -> Vec<(usize, Vec<usize>)> {
     let mut groups: Vec<((usize, u8), Vec<usize>)> = Vec::new();
     for (i, spec) in specs.iter().enumerate() {
         let is_used = match spec.role {
@@ -214,7 +218,7 @@ pub(crate) fn data_level_names(specs: &[CacheSpec]) -> Vec<String> {
 }
 
 /// Common prefix of the names of caches at one height.
-fn level_name<'a>(height: usize, mut names: impl ExactSizeIterator<Item = &'a str>) -> String {
+pub(crate) fn level_name<'a>(height: usize, mut names: impl ExactSizeIterator<Item = &'a str>) -> String {
     let is_one = names.len() == 1;
     let mut name = names.next().unwrap_or("");
     for other in names {
@@ -222,7 +226,12 @@ fn level_name<'a>(height: usize, mut names: impl ExactSizeIterator<Item = &'a st
         name = &name[..common.map_or(name.len().min(other.len()), |((at, _), _)| at)];
     }
     // With a single core, the core's number is meaningless.
-    let name = if is_one && height == 0 { name.trim_end_matches('0') } else { name };
+    let name = match is_one {
+        true if height == 0 => name.trim_end_matches('0'),
+        true => name.strip_suffix("-0").unwrap_or(name),
+        false => name,
+    };
+    let name = name.trim_end_matches('-');
     if name.is_empty() { format!("level {}", height + 1) } else { name.to_owned() }
 }
 

@@ -16,6 +16,8 @@ use quipu_model::{Columns, DynPass, Error, Options, Result, Trace};
 /// Description of a simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
+    /// Name of the machine's configuration, if it comes from one.
+    pub name: Option<String>,
     /// The machine.
     pub machine: MachineSpec,
     /// Whether its caches are TLBs: lines are pages of processes, and prefetches and flushes are ignored.

@@ -60,11 +60,14 @@ impl Simulation {
             busy.push(batch);
         }
         let turns = &mut turns[..busy.len()];
-        in_step(&busy, turns, |batch, turn, at| self.run(batch, at..at + 1, turn))?;
-        for (turn, batch) in turns.iter().zip(&busy) {
-            self.add_hits(turn);
-            self.placement.stopped(batch);
+        if self.machine.shares_firsts() {
+            // What a core counts in its first caches is its own only from one record to the next.
+            in_step(&busy, turns, |batch, turn, at| self.run_part(batch, at..at + 1, turn))?;
+        } else {
+            in_step(&busy, turns, |batch, turn, at| self.run(batch, at..at + 1, turn))?;
+            turns.iter().for_each(|turn| self.add_hits(turn));
         }
+        busy.iter().for_each(|batch| self.placement.stopped(batch));
         Ok(())
     }
 }
