@@ -11,7 +11,10 @@
 //! of a real processor. Lines have the size that the trace has recorded, unless `line-size` is given.
 //!
 //! Sources of misses are listed by instruction, by function (the code from a called address on, if the trace has instruction
-//! classes) and by line; `top=0` omits these lists, which is faster.
+//! classes) and by line; `top=0` omits these lists and what follows from instructions, which is faster.
+//!
+//! If the trace has kernel code, each level also has the hits and misses of the kernel's accesses: those of instructions in the
+//! kernel and of their data.
 //!
 //! With `binary` or `types`, misses are also reported by field, as by the tool `types`.
 //!

@@ -160,7 +160,7 @@ impl Value for Causes<'_, Option<[u64; 3]>> {
 }
 
 result! {
-    /// Hits and misses of a cache during the warm-up or a stage.
+    /// Hits and misses of a cache or level during the warm-up or a stage, or by kernel code.
     #[derive(Clone, Copy, Debug, Default, PartialEq)]
     pub struct WarmupCounts {
         pub hits: u64 => "Accesses that hit.";
@@ -183,6 +183,9 @@ result! {
         pub prefetch_hits: u64 => "Prefetches that hit.";
         pub prefetch_misses: u64 => "Prefetches that missed.";
         pub causes: Option<[u64; 3]> as Causes => "Misses by cause; `null` without `causes`.";
+        pub kernel: Option<WarmupCounts>, perhaps =>
+            "Hits and misses of accesses by kernel code, which `hits` and `misses` include; left out if there were none, or \
+             with `top=0`.";
     }
 }
 

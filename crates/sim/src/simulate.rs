@@ -1,6 +1,7 @@
 //! A machine as an analysis: takes batches in the order of time and returns a [`Simulated`](crate::Simulated).
 
 mod answer;
+mod modes;
 mod settings;
 pub(crate) mod sources;
 mod step;
@@ -22,6 +23,7 @@ use crate::recording::Executed;
 use crate::report::{self, ThreadCounts};
 use crate::resets::{Resets, Stage};
 use hashbrown::HashMap;
+use modes::{InKernel, Mode};
 use quipu_model::{Batch, Error, ErrorKind, Pass, Report, Result, Shard, ThreadId};
 use rustc_hash::FxBuildHasher;
 use sources::Sources;
@@ -67,6 +69,9 @@ pub struct Simulation {
     /// Misses by instruction, function and line.
     sources: Sources,
     threads: Vec<ThreadCounts>,
+    in_kernel: InKernel,
+    /// Hits and misses of each cache by kernel code.
+    kernel: Vec<(u64, u64)>,
     thread_at: HashMap<ThreadId, usize, FxBuildHasher>,
     /// Numbers of address spaces, and the number of times that TLBs were emptied to reuse them.
     processes: HashMap<(u16, u64), u64, FxBuildHasher>,
@@ -104,6 +109,7 @@ struct Turn {
     thread: usize,
     /// The address space, for TLBs.
     space: u64,
+    mode: Mode,
     /// Number of resets when hits and misses of the first caches were noted, and these counts.
     before: (u64, (u64, u64)),
 }
@@ -153,6 +159,8 @@ impl Simulation {
             accesses: 0,
             sources: Sources::default(),
             threads: Vec::new(),
+            in_kernel: InKernel::default(),
+            kernel: vec![(0, 0); caches.len()],
             thread_at: HashMap::default(),
             processes: HashMap::default(),
             n_rollovers: 0,
@@ -197,6 +205,7 @@ impl Simulation {
     fn take_alone(&mut self, batch: &Batch, turn: &mut Turn) -> Result<()> {
         self.resets.begin(batch);
         self.follow(batch);
+        turn.mode = Mode::begin(batch, self.in_kernel.follow(batch));
         // The trace may also list pages before its first access and among skipped records.
         turn.lane.begin(batch, !self.extent.is_all() || self.resets.is_near(), &mut self.physical);
         self.met += turn.lane.n_refs();
@@ -354,11 +363,36 @@ impl Simulation {
     }
 
     /// Simulates accesses in groups small enough that few misses have to be buffered.
-    fn run_rows(&mut self, batch: &Batch, mut rows: Range<usize>, turn: &Turn) -> Result<()> {
+    fn run_rows(&mut self, batch: &Batch, mut rows: Range<usize>, turn: &mut Turn) -> Result<()> {
         while !rows.is_empty() {
-            let end = rows.start + self.n_at_once(batch.accesses.size.get(rows.clone()).unwrap_or(&[]));
-            self.run_few(batch, rows.start..end.min(rows.end), turn)?;
-            rows.start = end;
+            let (same, is_kernel) = turn.mode.first(batch, &rows);
+            let mut part = rows.start..same;
+            rows.start = same;
+            while !part.is_empty() {
+                let end = part.start + self.n_at_once(batch.accesses.size.get(part.clone()).unwrap_or(&[]));
+                let few = part.start..end.min(part.end);
+                part.start = few.end;
+                if is_kernel {
+                    self.run_in_kernel(batch, few, turn)?;
+                } else {
+                    self.run_few(batch, few, turn)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Simulates accesses by kernel code.
+    fn run_in_kernel(&mut self, batch: &Batch, rows: Range<usize>, turn: &Turn) -> Result<()> {
+        // The counts are sums of differences, so those before are subtracted first.
+        for (cache, of) in self.kernel.iter_mut().enumerate() {
+            let (hits, misses) = self.machine.hits_and_misses(cache);
+            *of = (of.0.wrapping_sub(hits), of.1.wrapping_sub(misses));
+        }
+        self.run_few(batch, rows, turn)?;
+        for (cache, of) in self.kernel.iter_mut().enumerate() {
+            let (hits, misses) = self.machine.hits_and_misses(cache);
+            *of = (of.0.wrapping_add(hits), of.1.wrapping_add(misses));
         }
         Ok(())
     }
@@ -475,6 +509,7 @@ impl Simulation {
         (self.instrs, self.accesses) = (0, 0);
         self.machine.reset_counts();
         self.sources.reset();
+        self.kernel.fill((0, 0));
         if let Some(fields) = &mut self.fields {
             fields.reset();
         }

@@ -140,6 +140,9 @@ impl Simulated {
         if causes {
             head.extend(["compulsory", "capacity", "conflict"]);
         }
+        if self.levels.iter().any(|level| level.kernel.is_some()) {
+            head.extend(["kernel misses", "kernel miss rate"]);
+        }
         let row = |level: &LevelCounts| {
             let mut row = vec![
                 Cell::from(level.name.as_str()),
@@ -156,6 +159,12 @@ impl Simulated {
                 row.push(Cell::Bytes(level.bytes_in));
             }
             row.extend(level.causes.iter().flatten().map(|count| Cell::Count(*count)));
+            if let Some(kernel) = level.kernel {
+                row.extend([
+                    Cell::Count(kernel.misses),
+                    share(rate(kernel.misses, kernel.hits + kernel.misses)),
+                ]);
+            }
             row
         };
         Grid {

@@ -28,6 +28,8 @@ pub(crate) struct Told {
     pub(crate) sources: Sources,
     pub(crate) threads: Vec<ThreadCounts>,
     pub(crate) stages: Vec<Stage>,
+    /// Hits and misses of each cache by kernel code, if there were any.
+    pub(crate) kernel: Option<Vec<(u64, u64)>>,
     /// The fields with most misses, and the number of further fields that miss.
     pub(crate) fields: Option<(Vec<MissingField>, u64)>,
 }
@@ -88,7 +90,13 @@ pub(crate) fn make(settings: &Setup, machine: &Machine, placement: &Placement, m
         accesses: told.accesses,
         placing: placement.placing(),
         cores: cores.collect(),
-        levels: groups.iter().map(|(height, group)| level(*height, group, &caches, executed)).collect(),
+        levels: groups
+            .iter()
+            .map(|(height, group)| LevelCounts {
+                kernel: told.kernel.as_deref().map(|counts| sum_of(group, counts)),
+                ..level(*height, group, &caches, executed)
+            })
+            .collect(),
         stages: stages(&groups, told.stages),
         caches,
         threads: told.threads,
@@ -153,17 +161,19 @@ fn cache_counts(cache: &CacheSpec, counts: Counts, line_bytes: u64) -> CacheCoun
 }
 
 fn stages(groups: &[(usize, Vec<usize>)], stages: Vec<Stage>) -> Vec<StageCounts> {
-    let sum = |stage: &Stage, group: &[usize]| {
-        let counts = group.iter().map(|cache| stage.counts[*cache]);
-        let (hits, misses) = counts.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
-        WarmupCounts { hits, misses }
-    };
     let of = |stage: Stage| StageCounts {
         instructions: stage.instrs,
         accesses: stage.accesses,
-        levels: groups.iter().map(|(_, group)| sum(&stage, group)).collect(),
+        levels: groups.iter().map(|(_, group)| sum_of(group, &stage.counts)).collect(),
     };
     stages.into_iter().map(of).collect()
+}
+
+/// Hits and misses of a group of caches, from those of each cache.
+fn sum_of(group: &[usize], counts: &[(u64, u64)]) -> WarmupCounts {
+    let counts = group.iter().map(|cache| counts[*cache]);
+    let (hits, misses) = counts.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+    WarmupCounts { hits, misses }
 }
 
 /// Caches by level and type, each group with its height above the cores; groups for which the trace has no records are left
@@ -253,6 +263,7 @@ fn level(height: usize, group: &[usize], counts: &[CacheCounts], instrs: Option<
         prefetch_hits: sum(|cache| cache.prefetch_hits),
         prefetch_misses: sum(|cache| cache.prefetch_misses),
         causes: causes.flatten(),
+        kernel: None,
     }
 }
 

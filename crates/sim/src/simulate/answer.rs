@@ -67,8 +67,19 @@ impl Simulation {
         let executed = self.executed.total().filter(|_| is_whole);
         let translation = self.physical.as_ref().map(Translator::translation);
         let (incomplete, rollovers) = (self.incomplete(), self.n_rollovers);
-        let Simulation { settings, machine, placement, warmup, instrs, accesses, sources, threads, .. } =
-            self;
+        let Simulation {
+            settings,
+            machine,
+            placement,
+            warmup,
+            instrs,
+            accesses,
+            sources,
+            threads,
+            kernel,
+            ..
+        } = self;
+        let has_kernel = kernel.iter().any(|of| *of != (0, 0));
         let is_cold = settings.extent.warmup != Warmup::None && warmup.is_none();
         let warmup = if is_cold { Some(vec![(0, 0); settings.machine.caches.len()]) } else { warmup };
         let stages = self.stages.into_iter().chain(last).collect();
@@ -85,6 +96,7 @@ impl Simulation {
             threads,
             stages,
             fields,
+            kernel: has_kernel.then_some(kernel),
         };
         report::make(&settings, &machine, &placement, told)
     }

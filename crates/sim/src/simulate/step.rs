@@ -4,6 +4,7 @@
 //! The effects of cores on each other's caches depend on the order, so records are simulated one by one, by step and, within
 //! a step, in the order of the batches.
 
+use super::modes::Mode;
 use super::{Simulation, Turn};
 use crate::lane::in_step;
 use crate::place::processors;
@@ -42,6 +43,7 @@ impl Simulation {
         self.make_room(batches.len());
         for batch in batches.iter().filter(|batch| batch.span.records > 0) {
             self.follow(batch);
+            let mode = Mode::begin(batch, self.in_kernel.follow(batch));
             let core = self.placement.core_of(batch)?;
             for (_, processor) in processors(batch) {
                 self.placement.runs_on(batch, processor);
@@ -51,6 +53,7 @@ impl Simulation {
                 turns.push(Turn::default());
             }
             let turn = &mut turns[busy.len()];
+            turn.mode = mode;
             // The step of a region change is unknown, but formats with regions have one shard.
             self.pass_regions(batch);
             turn.lane.begin(batch, !self.extent.is_all(), &mut self.physical);

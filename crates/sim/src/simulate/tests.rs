@@ -8,7 +8,7 @@ use crate::place::Placing;
 use crate::report::Simulated;
 use crate::simulate::{MissSink, Setup, Simulation};
 use crate::tlbs;
-use quipu_model::lens::AccessKind;
+use quipu_model::lens::{AccessKind, instr_flags};
 use quipu_model::pass::Detail;
 use quipu_model::{Batch, Given, Options, Report, Result};
 use quipu_testkit::Rng;
@@ -37,7 +37,7 @@ fn batch(rng: &mut Rng, core: u32, records: u32) -> Batch {
         let kind = [AccessKind::Read, AccessKind::Write, AccessKind::Fetch][rng.below(3) as usize];
         if kind == AccessKind::Fetch {
             batch.instrs.at.push(at);
-            batch.instrs.flags.push(0);
+            batch.instrs.flags.push(if rng.below(3) == 0 { instr_flags::KERNEL } else { 0 });
             batch.span.instrs += 1;
         }
         batch.accesses.at.push(at);
@@ -60,9 +60,9 @@ fn record(batch: &Batch, at: u32) -> Batch {
         one.accesses.size.push(batch.accesses.size[row]);
         one.accesses.pc.push(batch.accesses.pc[row]);
     }
-    if batch.instrs.at.contains(&at) {
+    if let Some(row) = batch.instrs.at.iter().position(|of| *of == at) {
         one.instrs.at.push(0);
-        one.instrs.flags.push(0);
+        one.instrs.flags.push(batch.instrs.flags[row]);
         one.span.instrs = 1;
     }
     one
@@ -147,6 +147,36 @@ fn threads_are_spread_over_first_caches_before_they_share_them() {
         alone.take(&batch).unwrap();
     }
     assert_eq!(alone.report().cores.iter().map(|core| core.threads).collect::<Vec<_>>(), [1, 0, 1, 0]);
+}
+
+#[test]
+fn accesses_belong_to_the_kernel_if_the_last_instruction_does() {
+    let mut rng = Rng::new(14);
+    let mut simulation = Simulation::new(settings(&[("cores", "2"), ("prefetcher", "none")]), None).unwrap();
+    // Fetches and accesses to data by the kernel.
+    let mut expected = [0, 0];
+    let mut is_kernel = [false; 2];
+    for round in 0..60 {
+        let core = round % 2;
+        let batch = batch(&mut rng, core, 40);
+        simulation.take(&batch).unwrap();
+        let mode = &mut is_kernel[core as usize];
+        for row in 0..batch.accesses.len() {
+            let at = batch.accesses.at[row];
+            if let Some(instr) = batch.instrs.at.iter().position(|of| *of == at) {
+                *mode = batch.instrs.flags[instr] & instr_flags::KERNEL != 0;
+            }
+            let side = usize::from(batch.accesses.kind[row] != AccessKind::Fetch);
+            expected[side] += u64::from(*mode);
+        }
+    }
+    let report = simulation.report();
+    // Each access is to one line.
+    let of = |level: usize| report.levels[level].kernel.map(|kernel| kernel.hits + kernel.misses);
+    assert_eq!([of(0), of(1)], expected.map(Some));
+    let misses = |level: usize| report.levels[level].kernel.map_or(0, |kernel| kernel.misses);
+    assert_eq!(of(2), Some(misses(0) + misses(1)));
+    assert!(misses(1) > 0 && report.levels[1].misses > misses(1));
 }
 
 /// Collects misses.
