@@ -82,6 +82,47 @@ fn the_machine_is_named_with_its_misses() {
 }
 
 #[test]
+fn evictions_are_listed_and_change_no_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("evictions.csv");
+    let (file, trace) = (file.to_str().unwrap(), trace());
+    let small = [
+        "sim",
+        "cache",
+        "--cores",
+        "1",
+        "--l1d-size",
+        "1K",
+        "--l1d-assoc",
+        "2",
+        "--ll-size",
+        "8K",
+        "--json",
+        &trace,
+    ];
+    let plain = json(&small);
+    assert_eq!(json(&[&small[..], &["--evictions", file]].concat()), plain);
+    let text = fs::read_to_string(file).unwrap();
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(rows[0], ["process", "pc", "cache", "address", "reason", "written_back"]);
+    let caches = plain["results"]["caches"]["caches"].as_array().unwrap();
+    for cache in caches {
+        let name = cache["name"].as_str().unwrap();
+        let of_cache: Vec<&Vec<&str>> = rows.iter().filter(|row| row[2] == name).collect();
+        assert!(of_cache.iter().all(|row| row[4] == "replaced"), "{name}");
+        // Each line that came either left again or is still there.
+        let came = cache["misses"].as_u64().unwrap() + cache["prefetch_misses"].as_u64().unwrap();
+        let held = cache["size"].as_u64().unwrap() / 64;
+        let left = of_cache.len() as u64;
+        assert!(left <= came && left + held >= came, "{name}: {left} {came}");
+        let written = of_cache.iter().filter(|row| row[5] == "true").count();
+        assert_eq!(written > 0, name != "L1I0", "{name}");
+    }
+    let output = quipu(&["sim", "cache", "--policy", "OPT", "--evictions", file, "--force", &trace]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
+
+#[test]
 fn options_that_a_machine_makes_itself_are_refused_with_it() {
     let trace = trace();
     for option in

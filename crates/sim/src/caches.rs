@@ -26,16 +26,17 @@
 
 use crate::config::{self, Config};
 use crate::options::{
-    BASE, BINARY, CAUSES, COHERENCE, CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE,
-    LINE_SIZE, LL_ASSOC, LL_SIZE, MACHINE, MISS_FILE, POLICY, PREFETCHER, RESET_AT, SIM_REFS, SKIP_REFS, TOP,
-    TYPES, WARMUP_FRACTION, WARMUP_REFS, extent, fit_trace, in_options, placing, policy, prefetcher,
+    BASE, BINARY, CAUSES, COHERENCE, CORES, CPU_SCHEDULING, EVICTIONS, L1D_ASSOC, L1D_SIZE, L1I_ASSOC,
+    L1I_SIZE, LINE_SIZE, LL_ASSOC, LL_SIZE, MACHINE, MISS_FILE, POLICY, PREFETCHER, RESET_AT, SIM_REFS,
+    SKIP_REFS, TOP, TYPES, WARMUP_FRACTION, WARMUP_REFS, extent, fit_trace, in_options, placing, policy,
+    prefetcher,
 };
 use crate::recording::Recording;
 use crate::resets::Resets;
 use crate::simulate::{FUNCTIONS, OPTIONAL, Setup};
-use crate::spec::Usual;
+use crate::spec::{Policy, Usual};
 use quipu_model::result::{Fields, Shape};
-use quipu_model::{Columns, DynPass, Needs, Options, Order, Result, Tool, ToolInfo, Trace};
+use quipu_model::{Columns, DynPass, Error, Needs, Options, Order, Result, Tool, ToolInfo, Trace};
 
 /// The tool `caches`.
 #[derive(Debug)]
@@ -123,6 +124,12 @@ pub fn settings(options: &Options, config: Option<Config>) -> Result<Setup> {
     }
     // A configuration was checked when it was parsed.
     machine.layout().map_err(|error| in_options(&error))?;
+    let evictions = options.text(&EVICTIONS).map(str::to_owned);
+    if evictions.is_some() && machine.caches.iter().any(|cache| cache.policy == Policy::Opt) {
+        return Err(Error::usage(
+            "OPT decides later which lines to evict, so it goes with no list of evictions",
+        ));
+    }
     Ok(Setup {
         name: config.map(|config| config.name),
         machine,
@@ -135,6 +142,7 @@ pub fn settings(options: &Options, config: Option<Config>) -> Result<Setup> {
         top: options.length(&TOP),
         strides: None,
         physical: None,
+        evictions,
         recording: Recording::default(),
         types: None,
         tells_types: None,

@@ -1,4 +1,4 @@
-//! A machine in a sentence, for reports: whoever reads misses wants to know of which caches.
+//! A machine in a sentence, for reports: numbers of misses mean little without the caches that they are of.
 
 use crate::recording::Recording;
 use crate::report::{groups, level_name};

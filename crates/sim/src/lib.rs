@@ -25,6 +25,8 @@
 //! | `sets`, `rules`, `opt` | the lines of one cache; the state of each policy; Belady's policy |
 //! | `machine` | requests on their way through caches; inclusion, coherence, flushes |
 //! | `machine/cache` | one of its caches, with its counts |
+//! | `machine/evictions` | lines that leave caches, and write-backs |
+//! | `machine/pages` | TLBs for pages of several sizes |
 //! | `machine/stream` | many requests at once, cache by cache |
 //! | `snoop`, `prefetch`, `seen` | parts of it: the snoop filter, prefetchers, lines referenced before |
 //! | `physical` | physical addresses instead of virtual ones |
@@ -78,9 +80,9 @@ pub use fields::{
     FieldRow, MissingField, Numbers, PartRow, SharedLine, SharedPart, SiteRow, ThreadRow, TypeReport,
     TypeRow, TypeSource,
 };
-pub use machine::{Counts, Machine, Miss, Purpose, Rows, Watch};
+pub use machine::{Counts, Eviction, Left, Machine, Miss, Purpose, Rows, Watch};
 pub use models::{OTHER_MODELS, OtherModel};
-pub use options::{BASE, BINARY, MACHINE, MISS_FILE, TYPES, fit_trace};
+pub use options::{BASE, BINARY, EVICTIONS, MACHINE, MISS_FILE, TYPES, fit_trace};
 pub use physical::{Pages, Translation, Translator};
 pub use place::{CoreLoad, Placement, Placing};
 pub use recording::Recording;

@@ -14,6 +14,7 @@ use quipu_model::Result;
 use quipu_model::lens::AccessKind;
 
 mod cache;
+mod evictions;
 pub(crate) mod feed;
 mod pages;
 mod stream;
@@ -22,6 +23,8 @@ mod stream;
 mod tests;
 
 use cache::{Cache, Ledger, Request, Taken};
+use evictions::Log;
+pub use evictions::{Eviction, Left};
 use pages::Sizes;
 pub use stream::Rows;
 use stream::Streams;
@@ -116,6 +119,8 @@ pub struct Watch {
     pub log: bool,
     /// Whether to log those of the caches between, too.
     pub all: bool,
+    /// Whether to log lines that leave caches, for [`Machine::take_evictions`]. Accesses are simulated one by one then.
+    pub evictions: bool,
 }
 
 /// A machine in operation.
@@ -135,6 +140,8 @@ pub struct Machine {
     snooped: Vec<usize>,
     lose: Vec<usize>,
     misses: Vec<Miss>,
+    /// Lines that left caches, if they are logged.
+    evictions: Option<Box<Log>>,
     /// The current address space, in the upper bits of every line number.
     space: u64,
     /// The sizes of pages, for TLBs with several.
@@ -152,7 +159,9 @@ impl Machine {
         let layout = spec.layout()?;
         let caches: Vec<Cache> =
             (0..spec.caches.len()).map(|i| Cache::new(spec, &layout, i, watch)).collect();
-        let streams = Streams::new(spec, &layout);
+        let streams = if watch.evictions { None } else { Streams::new(spec, &layout) };
+        let evictions =
+            watch.evictions.then(|| Box::new(Log::new(caches.iter().map(|cache| cache.capacity))));
         let Layout { shift, first, snooped, .. } = layout;
         let firsts = (0..spec.cores).map(|core| {
             let mut own: Vec<usize> =
@@ -172,6 +181,7 @@ impl Machine {
             snooped,
             lose: Vec::new(),
             misses: Vec::new(),
+            evictions,
             space: 0,
             sizes: Sizes::new(spec),
             streams,
@@ -242,8 +252,10 @@ impl Machine {
             AccessKind::Write => self.request(data, addr, size, Purpose::Write, pc),
             AccessKind::Prefetch => self.request(data, addr, size, Purpose::Prefetch, pc),
             AccessKind::PrefetchInstr => self.request(instr, addr, size, Purpose::Prefetch, pc),
-            AccessKind::FlushData => self.flush(data, addr, size),
-            AccessKind::FlushInstr => self.flush(instr, addr, size),
+            AccessKind::FlushData | AccessKind::FlushInstr => {
+                self.caused_by(pc);
+                self.flush(if kind == AccessKind::FlushData { data } else { instr }, addr, size);
+            }
         }
     }
 
@@ -267,6 +279,7 @@ impl Machine {
         if last < first || (request.size == 0 && first != last) {
             return;
         }
+        self.caused_by(request.pc);
         for line in first..=last {
             self.request_line(cache, line | self.space, request);
             request = request.rest_at((line + 1) << self.shift);
@@ -293,6 +306,9 @@ impl Machine {
             if is_write && cache.is_coherent {
                 self.write_up(at, line);
             }
+            if is_write {
+                self.note_dirty(at, line, is_write);
+            }
             return;
         }
         let slot = cache.store.choose(line);
@@ -308,6 +324,7 @@ impl Machine {
             Some(victim) => self.lost(at, victim),
             None => self.caches[at].ledger.loaded += 1,
         }
+        self.note_dirty(at, line, is_write);
         if !request.purpose.is_prefetch() && !self.caches[at].prefetcher.is_none() {
             self.prefetch(at, line, request);
         }
@@ -323,7 +340,7 @@ impl Machine {
             if is_write && cache.is_coherent {
                 self.write_up(at, line);
             }
-            self.caches[at].take_away(line, Taken::Exclusion);
+            self.take_away(at, line, Taken::Exclusion);
             if let Some(served) = &mut self.caches[at].served {
                 served.add(line);
             }
@@ -379,14 +396,30 @@ impl Machine {
 
     /// Invalidates a line in a cache and in all caches below it.
     fn invalidate(&mut self, at: usize, line: u64, why: Taken) {
-        self.caches[at].take_away(line, why);
+        self.take_away(at, line, why);
         for i in 0..self.caches[at].children.len() {
             self.invalidate(self.caches[at].children[i], line, why);
         }
     }
 
+    /// Invalidates a line in a cache alone.
+    fn take_away(&mut self, at: usize, line: u64, why: Taken) {
+        if self.caches[at].take_away(line, why) && self.note_left(at, line, why.into()) {
+            self.write_back(at, line);
+        }
+    }
+
     /// Handles the eviction of a line from a cache.
     fn lost(&mut self, at: usize, victim: u64) {
+        let is_written_back = self.note_left(at, victim, Left::Replaced);
+        self.let_go(at, victim);
+        if is_written_back {
+            self.write_back(at, victim);
+        }
+    }
+
+    /// Tells other caches of the eviction of a line.
+    fn let_go(&mut self, at: usize, victim: u64) {
         if self.caches[at].is_inclusive {
             for i in 0..self.caches[at].children.len() {
                 self.invalidate(self.caches[at].children[i], victim, Taken::Inclusion);
@@ -459,16 +492,22 @@ impl Machine {
         while let Some(at) = next {
             let cache = &mut self.caches[at];
             cache.ledger.rest.flushes += 1;
-            if !is_nothing {
-                cache.remove_all((first | self.space)..=(last | self.space));
-            }
             next = cache.parent;
+            let (first, last) = (first | self.space, last | self.space);
+            if !is_nothing && self.evictions.is_some() {
+                self.flush_logged(at, first, last);
+            } else if !is_nothing {
+                cache.remove_all(first..=last);
+            }
         }
     }
 
     /// Empties all caches and forgets the lines referenced before. Counts stay unchanged.
     pub fn empty(&mut self) {
         self.caches.iter_mut().for_each(Cache::empty);
+        if let Some(log) = &mut self.evictions {
+            log.empty();
+        }
         if let Some(filter) = &mut self.filter {
             let stats = filter.stats;
             *filter = Filter::new(self.snooped.len());

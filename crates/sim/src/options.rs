@@ -86,6 +86,15 @@ pub const MISS_FILE: OptionSpec = option(
     CACHES,
 )
 .excludes(&["machine"]);
+/// File for the lines that leave caches; only for commands that write it.
+pub const EVICTIONS: OptionSpec = option(
+    "evictions",
+    Kind::Path,
+    "none",
+    "write each line that leaves a cache to this file of comma-separated values: process, PC, cache, address, reason, and \
+     whether it is written back",
+    CACHES,
+);
 pub(crate) const SKIP_REFS: OptionSpec =
     option("skip-refs", Kind::Count, "0", "skip this many records first; markers do not count", PART);
 pub(crate) const WARMUP_REFS: OptionSpec = option(

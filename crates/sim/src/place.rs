@@ -1,8 +1,8 @@
 //! Assigns threads to cores. SPEC: drmemtrace.md#simulators.
 //!
 //! By default, a thread is assigned to the core with the fewest live threads when its first record comes, and stays there
-//! until it ends; of cores that share first caches, those whose caches serve fewer threads come first. With the processors recorded in the trace, a thread moves as it did when it was recorded. In traces of
-//! cores, the shard is the core.
+//! until it ends; of cores that share first caches, those whose caches serve fewer threads come first. With the processors
+//! recorded in the trace, a thread moves as it did when it was recorded. In traces of cores, the shard is the core.
 
 use hashbrown::HashMap;
 use quipu_model::lens::ThreadEvent;

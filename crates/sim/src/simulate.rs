@@ -15,7 +15,7 @@ pub(crate) use settings::{FUNCTIONS, OPTIONAL, columns};
 use crate::extent::Extent;
 use crate::fields::Fields;
 use crate::lane::Lane;
-use crate::machine::{Machine, Miss, Purpose, Rows, Watch};
+use crate::machine::{Eviction, Machine, Miss, Purpose, Rows, Watch};
 use crate::misses::{Strides, Teller};
 use crate::physical::Translator;
 use crate::place::{Placement, Placing, processors};
@@ -34,10 +34,16 @@ use std::ops::Range;
 /// common sizes have none; a thousand accesses of a megabyte have millions.
 const MAX_LINES_AT_ONCE: u64 = 1 << 16;
 
-/// Receives the misses of caches that have a miss file.
+/// Receives the misses of caches that have a miss file, and the lines that leave caches.
 pub trait MissSink: Send {
     /// Receives one miss of a process.
     fn miss(&mut self, process: u64, miss: &Miss) -> Result<()>;
+
+    /// Receives one line that left a cache during accesses of a process, if the settings name a file for these.
+    fn evicted(&mut self, process: u64, eviction: &Eviction) -> Result<()> {
+        let _ = (process, eviction);
+        Ok(())
+    }
 
     /// Ends the list.
     fn end(&mut self) -> Result<()>;
@@ -126,7 +132,12 @@ impl Simulation {
     /// # Errors
     /// `Usage` if the description of the machine is inconsistent.
     pub fn new(settings: Setup, sink: Option<Box<dyn MissSink>>) -> Result<Simulation> {
-        let watch = Watch { causes: settings.causes, log: true, all: settings.types.is_some() };
+        let watch = Watch {
+            causes: settings.causes,
+            log: true,
+            all: settings.types.is_some(),
+            evictions: settings.evictions.is_some(),
+        };
         let machine = Machine::new(&settings.machine, watch)?;
         Ok(Simulation::with(settings, machine, sink))
     }
@@ -475,6 +486,11 @@ impl Simulation {
                 && let Some(sink) = &mut self.sink
             {
                 sink.miss(batch.span.process, &miss)?;
+            }
+        }
+        for eviction in self.machine.take_evictions() {
+            if let Some(sink) = &mut self.sink {
+                sink.evicted(batch.span.process, &eviction)?;
             }
         }
         Ok(())

@@ -143,6 +143,7 @@ pub fn settings(options: &Options, config: Option<Config>) -> Result<Setup> {
         top: options.length(&TOP),
         strides: None,
         physical: None,
+        evictions: None,
         recording: Recording::default(),
         types: None,
         tells_types: None,

@@ -9,7 +9,7 @@ use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::pass::Detail;
 use quipu::model::{Error, Given, OptionSpec, Trace, Window};
 use quipu::sim::config::{self, PRESETS, Preset};
-use quipu::sim::{MACHINE, MISS_FILE, OTHER_MODELS, caches, tlbs};
+use quipu::sim::{EVICTIONS, MACHINE, MISS_FILE, OTHER_MODELS, caches, tlbs};
 use quipu_console::Common;
 use quipu_console::flags::{Flagged, Flags, named};
 use quipu_console::input::Input;
@@ -50,6 +50,7 @@ Examples:
   quipu sim cache --machine list
   quipu sim cache --machine intel-skylake --cores 2 trace.zip
   quipu sim cache --machine intel-skylake --print-machine > hierarchy.conf
+  quipu sim cache --evictions evictions.csv trace.zip
   quipu sim cache --config hierarchy.conf --json trace.dir | jq .results.caches.levels
   quipu sim cache --warmup-refs 1000000 --sim-refs 10000000 --csv trace.zip > caches.csv
 
@@ -191,7 +192,7 @@ impl Flagged for CacheFlags {
     fn specs() -> Vec<OptionSpec> {
         let types = TypeOptions::specs();
         let mut specs = caches::INFO.options.to_vec();
-        specs.push(MISS_FILE);
+        specs.extend([MISS_FILE, EVICTIONS]);
         specs.retain(|spec| !COMMON.contains(&spec.name) && !types.iter().any(|of| of.name == spec.name));
         specs
     }
@@ -224,8 +225,9 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
                     simulate(&options.run, cores, "levels", &plan, common, screen)
                 }
                 None => {
-                    let misses = options.flags.given().last("miss-file");
-                    let screen = misses.map_or(*screen, |path| screen.beside(path.as_ref()));
+                    let lists = [MISS_FILE.name, EVICTIONS.name].map(|name| options.flags.given().last(name));
+                    let beside = |screen: Screen, path: &str| screen.beside(path.as_ref());
+                    let screen = lists.into_iter().flatten().fold(*screen, beside);
                     let cores = options.run.n_cores(config, options.flags.given())?;
                     simulate(&options.run, cores, CACHES, &|trace| options.plan(trace), common, &screen)
                 }

@@ -215,7 +215,7 @@ fn tlbs_are_those_that_hold_the_pages_in_use() {
     };
     assert_eq!(names(TLBS, 4096), ["ITLB0", "ITLB1", "SMALL0", "SMALL1", "BOTH0"]);
     assert_eq!(names(TLBS, 2 << 20), ["ITLB0", "ITLB1", "LARGE0", "LARGE1", "BOTH0"]);
-    // Nothing behind the first level holds pages of this size.
+    // No TLB after the first level holds pages of this size.
     let tlbs = parse(TLBS, "c").unwrap().tlbs(1 << 30).unwrap();
     assert_eq!(shape(&tlbs.caches)[2], ("LARGE0", Some((0, 1)), None));
     let mixed = format!("{TLBS}large_pages {{ size 2M from 0x200000 to 0x600000 }}");

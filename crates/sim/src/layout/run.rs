@@ -46,7 +46,7 @@ impl LayoutPass {
     /// `Usage` if the description of the machine is inconsistent.
     pub(super) fn new(plan: Arc<Plan>) -> Result<LayoutPass> {
         let n_counters = plan.members.units.len() + 1;
-        let watch = Watch { causes: false, log: true, all: true };
+        let watch = Watch { log: true, all: true, ..Watch::default() };
         let side = |moved: Option<Moved>| -> Result<Side> {
             Ok(Side {
                 machine: Machine::new(&plan.machine, watch)?,

@@ -143,7 +143,7 @@ impl Cache {
         if is_victims || watch.causes {
             quick = 0;
         }
-        if is_coherent {
+        if is_coherent || watch.evictions {
             quick &= !(1 << Purpose::Write as u8);
         }
         Cache {
@@ -213,13 +213,16 @@ impl Cache {
         self.ledger.rest = Counts::default();
     }
 
-    pub(super) fn take_away(&mut self, line: u64, why: Taken) {
-        if self.store.remove(line) {
+    /// Invalidates a line; returns whether it was there.
+    pub(super) fn take_away(&mut self, line: u64, why: Taken) -> bool {
+        let was_there = self.store.remove(line);
+        if was_there {
             match why {
                 Taken::Inclusion => self.ledger.rest.parent_invalidations += 1,
                 Taken::Coherence => self.ledger.rest.write_invalidations += 1,
                 Taken::Exclusion => self.ledger.rest.exclusive_invalidations += 1,
             }
         }
+        was_there
     }
 }

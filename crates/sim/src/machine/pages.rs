@@ -2,8 +2,8 @@
 //!
 //! The upper bits of a line number hold the address space and, below it, the number of the page's size, so that pages of
 //! different sizes are different lines. The lowest bits, which select the set if their number is a power of two, are those of
-//! the page's number, whatever its size. An access goes to the first TLB that holds pages of the size at its address; a TLB farther from the cores that does
-//! not hold this size passes the request on.
+//! the page's number, whatever its size. An access goes to the first TLB that holds pages of the size at its address; a TLB
+//! farther from the cores that does not hold this size passes the request on.
 
 use super::{Machine, Purpose, Request};
 use crate::spec::MachineSpec;

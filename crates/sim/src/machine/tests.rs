@@ -123,7 +123,7 @@ proptest! {
         accesses in accesses(true), policy in policies(), prefetch in prefetchers()
     ) {
         let spec = three_levels(Inclusion::Free, policy, prefetch, false);
-        let mut machine = Machine::new(&spec, Watch { causes: true, log: true, all: false }).unwrap();
+        let mut machine = Machine::new(&spec, Watch { causes: true, log: true, ..Watch::default() }).unwrap();
         let mut n_lines = 0;
         for (core, kind, addr, size) in accesses {
             machine.access(core, kind, addr, size, addr >> 7);
@@ -172,7 +172,7 @@ proptest! {
             4 => spec.caches.iter_mut().for_each(|cache| cache.bytes += 64 * cache.ways),
             _ => {}
         }
-        let watch = Watch { causes, log: true, all: true };
+        let watch = Watch { causes, log: true, all: true, evictions: false };
         let mut single = Machine::new(&spec, watch).unwrap();
         let mut many = single.clone();
         let mut runs = accesses.chunk_by(|a, b| a.0 == b.0);
@@ -205,6 +205,52 @@ proptest! {
             prop_assert_eq!(by_cache(single.take_misses()), by_cache(many.take_misses()));
             Ok(())
         })?;
+    }
+
+    #[test]
+    fn evictions_and_write_backs_are_those_of_two_plain_levels(
+        accesses in prop::collection::vec((0..24u64, any::<bool>()), 0..300)
+    ) {
+        let parent = Some("L2".to_owned());
+        let first = CacheSpec { core: Some(0), parent, ..CacheSpec::new("L1", 4 * 64, 2) };
+        let caches = vec![first, CacheSpec::new("L2", 6 * 64, 2)];
+        let spec = MachineSpec { cores: 1, line_bytes: 64, coherent: false, caches, large: Vec::new(), seed: 0 };
+        let mut machine = Machine::new(&spec, Watch { evictions: true, ..Watch::default() }).unwrap();
+        let mut expected = Vec::new();
+        // Lines of each set of each level, the most recently used first, and whether each is dirty.
+        let mut levels = [vec![Vec::<(u64, bool)>::new(); 2], vec![Vec::new(); 3]];
+        for (line, is_write) in accesses {
+            let kind = if is_write { AccessKind::Write } else { AccessKind::Read };
+            machine.access(0, kind, line * 64, 8, line);
+            let [l1, l2] = &mut levels;
+            let of_l1 = (line % 2) as usize;
+            if let Some(at) = l1[of_l1].iter().position(|held| held.0 == line) {
+                let (_, is_dirty) = l1[of_l1].remove(at);
+                l1[of_l1].insert(0, (line, is_dirty || is_write));
+                continue;
+            }
+            let set = &mut l2[(line % 3) as usize];
+            let held = set.iter().position(|held| held.0 == line).map(|at| set.remove(at));
+            set.insert(0, held.unwrap_or((line, false)));
+            if set.len() > 2 {
+                let (victim, is_dirty) = set.pop().unwrap();
+                expected.push((1_u32, victim * 64, is_dirty, line));
+            }
+            l1[of_l1].insert(0, (line, is_write));
+            if l1[of_l1].len() > 2 {
+                let (victim, is_dirty) = l1[of_l1].pop().unwrap();
+                expected.push((0_u32, victim * 64, is_dirty, line));
+                let below = l2[(victim % 3) as usize].iter_mut().find(|held| held.0 == victim);
+                if let Some(held) = below.filter(|_| is_dirty) {
+                    held.1 = true;
+                }
+            }
+        }
+        let evictions: Vec<Eviction> = machine.take_evictions().collect();
+        prop_assert!(evictions.iter().all(|of| of.left == Left::Replaced));
+        let found = evictions.iter().map(|of| (of.cache, of.addr, of.is_written_back, of.pc));
+        let found: Vec<_> = found.collect();
+        prop_assert_eq!(found, expected);
     }
 
     #[test]
@@ -251,10 +297,14 @@ proptest! {
     }
 
     #[test]
-    fn logs_and_causes_do_not_change_the_counts(accesses in accesses(true), policy in policies()) {
-        let spec = three_levels(Inclusion::Exclusive, policy, Prefetch::NextLine, true);
+    fn logs_and_causes_do_not_change_the_counts(
+        accesses in accesses(true), policy in policies(), inclusive: bool, coherent: bool
+    ) {
+        let inclusion = if inclusive { Inclusion::Inclusive } else { Inclusion::Exclusive };
+        let spec = three_levels(inclusion, policy, Prefetch::NextLine, coherent);
         let mut plain = Machine::new(&spec, Watch::default()).unwrap();
-        let mut watched = Machine::new(&spec, Watch { causes: true, log: true, all: false }).unwrap();
+        let watch = Watch { causes: true, log: true, evictions: true, ..Watch::default() };
+        let mut watched = Machine::new(&spec, watch).unwrap();
         for (core, kind, addr, size) in accesses {
             plain.access(core, kind, addr, size, 0);
             watched.access(core, kind, addr, size, 0);
@@ -279,6 +329,54 @@ fn the_remainder_selects_the_set_if_their_number_is_no_power_of_two() {
     let mut lines = machine.lines(0);
     lines.sort_unstable();
     assert_eq!(lines, [0, 1, 2, 3, 4]);
+}
+
+/// Cache, first address, reason and write-back of the lines that left caches since the last call.
+fn left(machine: &mut Machine) -> Vec<(u32, u64, Left, bool)> {
+    machine.take_evictions().map(|of| (of.cache, of.addr, of.left, of.is_written_back)).collect()
+}
+
+#[test]
+fn lines_leave_caches_for_reasons() {
+    let watch = Watch { evictions: true, ..Watch::default() };
+    let first = |core: usize, bytes: u64| CacheSpec {
+        core: Some(core),
+        parent: Some("L2".to_owned()),
+        ..CacheSpec::new(format!("L1{core}"), bytes, 1)
+    };
+    let of = |inclusion: Inclusion| MachineSpec {
+        cores: 2,
+        line_bytes: 64,
+        coherent: true,
+        caches: vec![first(0, 64), first(1, 64), CacheSpec { inclusion, ..CacheSpec::new("L2", 128, 1) }],
+        large: Vec::new(),
+        seed: 0,
+    };
+    // Two sets of one way; both first caches have one line.
+    let mut machine = Machine::new(&of(Inclusion::Inclusive), watch).unwrap();
+    machine.access(0, AccessKind::Write, 0, 8, 0);
+    assert_eq!(left(&mut machine), []);
+    machine.access(1, AccessKind::Read, 128, 8, 0);
+    // Line 2 replaces line 0 in the second level; the first cache writes its line to memory.
+    assert_eq!(left(&mut machine), [(2, 0, Left::Replaced, false), (0, 0, Left::Inclusion, true)]);
+    machine.access(0, AccessKind::Write, 128, 8, 0);
+    assert_eq!(left(&mut machine), [(1, 128, Left::Coherence, false)]);
+    machine.access(0, AccessKind::Read, 64, 8, 0);
+    // The line is written to the second level, which writes it on when it is flushed.
+    assert_eq!(left(&mut machine), [(0, 128, Left::Replaced, true)]);
+    machine.access(0, AccessKind::FlushData, 0, 256, 0);
+    let flushed = [(0, 64, Left::Flush, false), (2, 64, Left::Flush, false), (2, 128, Left::Flush, true)];
+    assert_eq!(left(&mut machine), flushed);
+
+    let mut machine = Machine::new(&of(Inclusion::Exclusive), watch).unwrap();
+    machine.access(0, AccessKind::Write, 0, 8, 0);
+    machine.access(0, AccessKind::Read, 64, 8, 0);
+    // The second level takes what the first one loses, and stays dirty.
+    assert_eq!(left(&mut machine), [(0, 0, Left::Replaced, true)]);
+    machine.access(0, AccessKind::Read, 0, 8, 0);
+    assert_eq!(left(&mut machine), [(2, 0, Left::Exclusion, false), (0, 64, Left::Replaced, false)]);
+    machine.access(0, AccessKind::FlushData, 0, 8, 0);
+    assert_eq!(left(&mut machine), [(0, 0, Left::Flush, true)]);
 }
 
 /// A TLB under LRU, as plainly as can be.

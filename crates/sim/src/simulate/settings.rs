@@ -38,6 +38,8 @@ pub struct Setup {
     pub strides: Option<Limits>,
     /// Translation to physical addresses; `None` for virtual ones.
     pub physical: Option<Translator>,
+    /// Path of a file that lists the lines that leave caches.
+    pub evictions: Option<String>,
     /// What the trace has recorded.
     pub recording: Recording,
     /// Whether the counts of a warm-up that does not end are reported as the statistics, as in drcachesim, instead of
