@@ -367,8 +367,8 @@ impl Places<'_> {
         // The message names an instance, or a block whose instances cannot be made.
         let instance = found.iter().rev().find_map(|(at, cache)| Some((*at, rest_after(&cache.name)?)));
         let of_block = || {
-            let all = blocks.blocks.iter().enumerate().rev();
-            all.into_iter().find_map(|(at, block)| Some((at, rest_after(&block.cache.name)?)))
+            let mut all = blocks.blocks.iter().enumerate().rev();
+            all.find_map(|(at, block)| Some((at, rest_after(&block.cache.name)?)))
         };
         let own = instance.or_else(of_block).and_then(|(at, rest)| {
             let key = rest.split(':').next()?;

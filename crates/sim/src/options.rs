@@ -204,20 +204,24 @@ pub(crate) fn prefetcher(options: &Options) -> Prefetch {
 pub fn fit_trace(options: &Options, trace: &dyn Trace) -> Options {
     let mut options = options.clone();
     let cores = is_by_core(trace).then(|| trace.shards().len() as u64);
-    // Other sizes are those of a damaged trace.
-    let within = |bytes: Option<u64>, sizes: RangeInclusive<u64>| {
-        bytes.filter(|bytes| bytes.is_power_of_two() && sizes.contains(bytes))
-    };
-    let meta = trace.meta();
-    let lines = within(meta.line_bytes, 16..=4096);
-    let pages = within(meta.page_bytes, 1024..=1 << 30);
-    for (spec, recorded) in [(&CORES, cores), (&LINE_SIZE, lines), (&PAGE_SIZE, pages)] {
+    let pages = plausible(trace.meta().page_bytes, 1024..=1 << 30);
+    for (spec, recorded) in [(&CORES, cores), (&LINE_SIZE, recorded_line(trace)), (&PAGE_SIZE, pages)] {
         if let Some(recorded) = recorded.filter(|_| !options.has(spec)) {
             // A number is always valid.
             let _ = options.put(spec, &recorded.to_string());
         }
     }
     options
+}
+
+/// Size of lines that a trace has recorded.
+pub(crate) fn recorded_line(trace: &dyn Trace) -> Option<u64> {
+    plausible(trace.meta().line_bytes, 16..=4096)
+}
+
+/// A recorded size; other sizes than these are those of a damaged trace.
+fn plausible(bytes: Option<u64>, sizes: RangeInclusive<u64>) -> Option<u64> {
+    bytes.filter(|bytes| bytes.is_power_of_two() && sizes.contains(bytes))
 }
 
 /// Rewrites an error about a machine in terms of the options that describe it.

@@ -187,7 +187,8 @@ pub(super) fn parents(blocks: &[Block]) -> BTreeSet<&str> {
 }
 
 /// The caches that blocks stand for on a machine of `cores` cores, each with the position of its block. A block with
-/// `shared_by` has an instance for each group of this many cores; one that no other block names as its parent is the first cache of these cores.
+/// `shared_by` has an instance for each group of this many cores; if no other block names it as its parent, its instances are
+/// the first caches of their cores.
 ///
 /// # Errors
 /// `Usage` if the cores of an instance have different parents.

@@ -179,7 +179,7 @@ fn a_shared_block_stands_for_a_cache_of_each_group_of_cores() {
             ("LL", None, None),
         ]
     );
-    // Another number of cores, of which the last group has fewer.
+    // With another number of cores, the last group can have fewer.
     let config = parse_for(text, "c", Some(3)).unwrap();
     assert_eq!(config.machine.cores, 3);
     assert_eq!(shape(&config.machine.caches)[1], ("L1-1", Some((2, 1)), Some("L2-0")));

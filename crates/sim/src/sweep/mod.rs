@@ -32,7 +32,7 @@ use crate::machine::feed::{Block, Feed, Front, Lone, joins};
 use crate::machine::{Counts, Machine, Watch};
 use crate::options::{
     CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE, PREFETCHER, SIM_REFS, SKIP_REFS,
-    WARMUP_REFS, in_options, is_by_core, option, placed, placing,
+    WARMUP_REFS, in_options, is_by_core, option, placed, placing, recorded_line,
 };
 use crate::physical::{Translation, Translator};
 use crate::place::{Placement, Placing, processors};
@@ -176,6 +176,9 @@ impl Sweep {
         let placing = placed(placing(space.cpu_scheduling), trace)?;
         if is_by_core(trace) && !space.has_cores {
             space.usual.cores = trace.shards().len();
+        }
+        if let Some(recorded) = recorded_line(trace).filter(|_| !space.has_line_sizes) {
+            space.line_sizes = vec![recorded];
         }
         let (points, n_impossible) = space.points()?;
         let mut tried = points.clone();
