@@ -43,7 +43,7 @@ const LINES: &[(&str, &[&str])] = &[
     ("record", &[]),
     ("layout", &[]),
     ("new-tool", &[]),
-    ("sim cache", &["sim cache IN", "sim cache --json IN --miss-file OUT"]),
+    ("sim cache", &["sim cache IN", "sim cache --json IN --miss-file OUT", "sim cache IN --evictions OUT"]),
     ("sim tlb", &["sim tlb IN"]),
     ("sim sweep", &["sim sweep --sizes 4K,8K IN"]),
     ("run", &["run --backend stgen --backend simplecount IN -o OUT"]),

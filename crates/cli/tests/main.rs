@@ -25,6 +25,7 @@ mod layout;
 mod limits;
 mod losses;
 mod machine;
+mod machines;
 mod network;
 mod outputs;
 mod page;

@@ -56,6 +56,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("analyze", "html", ENTRIES, "analyze counts IN --html OUT"),
     row("sim cache", "html", ENTRIES, "sim cache IN --html OUT"),
     row("sim cache", "miss-file", ENTRIES, "sim cache IN --miss-file OUT"),
+    row("sim cache", "evictions", ENTRIES, "sim cache IN --evictions OUT"),
     row("sim tlb", "html", ENTRIES, "sim tlb IN --html OUT"),
     row("sim sweep", "html", ENTRIES, "sim sweep --sizes 4K IN --html OUT"),
     row("convert", "output", ENTRIES, "convert IN -o OUT"),

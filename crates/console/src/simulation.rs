@@ -2,11 +2,12 @@
 
 use quipu::engine::{Outcome, Planned};
 use quipu::model::fresh::{Fresh, Replace};
+use quipu::model::harmless::csv_cell;
 use quipu::model::{Error, ErrorKind, Given, Options, Report, Result, ToolInfo, Trace, Window};
 use quipu::sim::sweep::{Space, Swept};
 use quipu::sim::{
-    MISS_FILE, Miss, MissSink, OtherModel, Pages, Setup, Simulated, Simulation, Translator, caches, config,
-    fit_cores, misses, tlbs,
+    EVICTIONS, Eviction, MISS_FILE, Miss, MissSink, OtherModel, Pages, Setup, Simulated, Simulation,
+    Translator, caches, config, fit_trace, misses, tlbs,
 };
 use quipu::source::{OutputFile, Reading};
 use quipu_view::grouped;
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// Inputs of a simulation besides its options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Surroundings {
-    /// A configuration file for DynamoRIO's drcachesim.
+    /// A configuration file, as for DynamoRIO's drcachesim.
     pub config: Option<PathBuf>,
     /// Whether to use physical addresses.
     pub physical: bool,
@@ -25,7 +26,7 @@ pub struct Surroundings {
     pub pages: Option<PathBuf>,
     /// Whether to count a warm-up that does not end as DynamoRIO does.
     pub counts_cold: bool,
-    /// Whether miss files may replace existing files.
+    /// Whether lists of misses and of evictions may replace existing files.
     pub replace: Replace,
     /// Whether to count misses along the trace, for a chart.
     pub over_time: bool,
@@ -50,9 +51,9 @@ pub fn plan_caches(given: &Given, around: &Surroundings, trace: &dyn Trace) -> R
         Some(path) => Some(configuration(path)?),
         None => None,
     };
-    let specs = caches::INFO.options.iter().chain([&MISS_FILE]);
+    let specs = caches::INFO.options.iter().chain([&MISS_FILE, &EVICTIONS]);
     let options = Options::parse("the simulation of caches", specs, given)?;
-    let options = &if config.is_some() { options } else { fit_cores(&options, trace) };
+    let options = &if config.is_some() { options } else { fit_trace(&options, trace) };
     let physical = around.physical || config.as_ref().is_some_and(|config| config.use_physical);
     plan(&caches::INFO, caches::settings(options, config)?.fitted(options, trace)?, physical, around, trace)
 }
@@ -65,15 +66,17 @@ pub fn plan_misses(given: &Given, around: &Surroundings, trace: &dyn Trace) -> R
         ));
     }
     let specs = misses::INFO.options.iter().chain(caches::INFO.options);
-    let options = &fit_cores(&Options::parse("the search for misses", specs, given)?, trace);
+    let options = &fit_trace(&Options::parse("the search for misses", specs, given)?, trace);
     let settings = misses::settings(options)?.fitted(options, trace)?;
     plan(&misses::INFO, settings, around.physical, around, trace)
 }
 
 /// Plans a TLB simulation.
 pub fn plan_tlbs(given: &Given, around: &Surroundings, trace: &dyn Trace) -> Result<Planned> {
-    let options = &fit_cores(&tlbs::INFO.parse(given)?, trace);
-    plan(&tlbs::INFO, tlbs::settings(options)?.fitted(options, trace)?, around.physical, around, trace)
+    let config = around.config.as_deref().map(configuration).transpose()?;
+    let options = &tlbs::fit(&tlbs::INFO.parse(given)?, config.as_ref(), trace);
+    let physical = around.physical || config.as_ref().is_some_and(|config| config.use_physical);
+    plan(&tlbs::INFO, tlbs::settings(options, config)?.fitted(options, trace)?, physical, around, trace)
 }
 
 /// Number of records that a report runs on the default machine: about a second of work, independent of the length of the
@@ -150,7 +153,7 @@ fn plan(
     settings.counts_cold = around.counts_cold;
     settings.over_time = around.over_time;
     let columns = settings.columns(info.name, trace)?;
-    let files = MissFiles::create(&settings, around.replace)?;
+    let files = Lists::create(&settings, around.replace)?;
     Ok(Planned::new(info, columns, Box::new(Simulation::new(settings, files)?)))
 }
 
@@ -212,7 +215,7 @@ pub fn cores_of(path: &Path) -> Result<usize> {
     Ok(configuration(path)?.machine.cores)
 }
 
-/// Reads a configuration file for DynamoRIO's drcachesim.
+/// Reads a configuration file, as for DynamoRIO's drcachesim.
 fn configuration(path: &Path) -> Result<config::Config> {
     let (text, name) = (text_of(path)?, path.display().to_string());
     config::parse(&text, &name).map_err(|error| match Space::parse(&text, &name) {
@@ -239,14 +242,42 @@ fn io(path: &Path, error: &std::io::Error) -> Error {
 /// A gzip-compressed miss file.
 type Packed = flate2::write::GzEncoder<BufWriter<OutputFile>>;
 
-/// Writes each miss as a line `process,0xpc,0xaddress` to the file of its cache. A file gets its name once it is complete.
-struct MissFiles {
+/// Writes each miss as a line `process,0xpc,0xaddress` to the file of its cache, and each line that leaves a cache to one file.
+/// A file gets its name once it is complete.
+struct Lists {
     /// For each cache, its file if it has one.
     files: Vec<Option<(PathBuf, Packed, Fresh)>>,
+    evictions: Option<Evictions>,
 }
 
-impl MissFiles {
-    /// Creates the miss files that the caches of a machine ask for; `None` if there are none.
+/// The file of lines that leave caches.
+struct Evictions {
+    path: PathBuf,
+    file: BufWriter<OutputFile>,
+    fresh: Fresh,
+    /// Name of each cache, as a cell.
+    names: Vec<String>,
+}
+
+impl Evictions {
+    /// Creates the file, with a head.
+    fn create(path: &str, settings: &Setup, replace: Replace) -> Result<Evictions> {
+        let path = PathBuf::from(path);
+        let (fresh, file) = Fresh::file(&path, replace)?;
+        let mut file = BufWriter::new(file);
+        writeln!(file, "process,pc,cache,address,reason,written_back").map_err(|error| io(&path, &error))?;
+        let cell = |name: &str| {
+            let mut cell = Vec::new();
+            csv_cell(name.as_bytes(), false, &mut cell);
+            String::from_utf8_lossy(&cell).into_owned()
+        };
+        let names = settings.machine.caches.iter().map(|cache| cell(&cache.name)).collect();
+        Ok(Evictions { path, file, fresh, names })
+    }
+}
+
+impl Lists {
+    /// Creates the files that the caches of a machine and the settings ask for; `None` if there are none.
     fn create(settings: &Setup, replace: Replace) -> Result<Option<Box<dyn MissSink>>> {
         let mut files = Vec::new();
         for cache in &settings.machine.caches {
@@ -260,21 +291,38 @@ impl MissFiles {
                 }
             });
         }
-        let any = files.iter().any(Option::is_some);
-        Ok(any.then(|| Box::new(MissFiles { files }) as Box<dyn MissSink>))
+        let evictions = match &settings.evictions {
+            Some(path) => Some(Evictions::create(path, settings, replace)?),
+            None => None,
+        };
+        let any = evictions.is_some() || files.iter().any(Option::is_some);
+        Ok(any.then(|| Box::new(Lists { files, evictions }) as Box<dyn MissSink>))
     }
 }
 
-impl MissSink for MissFiles {
+impl MissSink for Lists {
     fn miss(&mut self, process: u64, miss: &Miss) -> Result<()> {
         let Some(Some((path, file, _))) = self.files.get_mut(miss.cache as usize) else { return Ok(()) };
         writeln!(file, "{process},{:#x},{:#x}", miss.pc, miss.addr).map_err(|error| io(path, &error))
+    }
+
+    fn evicted(&mut self, process: u64, eviction: &Eviction) -> Result<()> {
+        let Some(Evictions { path, file, names, .. }) = &mut self.evictions else { return Ok(()) };
+        let Eviction { cache, addr, left, is_written_back, pc } = eviction;
+        let (name, reason) = (&names[*cache as usize], left.name());
+        writeln!(file, "{process},{pc:#x},{name},{addr:#x},{reason},{is_written_back}")
+            .map_err(|error| io(path, &error))
     }
 
     fn end(&mut self) -> Result<()> {
         for (path, file, fresh) in self.files.drain(..).flatten() {
             let pack = file.finish().and_then(|mut out| out.flush());
             pack.map_err(|error| io(&path, &error))?;
+            fresh.commit()?;
+        }
+        if let Some(Evictions { path, mut file, fresh, .. }) = self.evictions.take() {
+            file.flush().map_err(|error| io(&path, &error))?;
+            drop(file);
             fresh.commit()?;
         }
         Ok(())

@@ -71,7 +71,7 @@ fn coherent_hierarchy(bencher: Bencher<'_, '_>) {
 
 #[divan::bench]
 fn default_tlbs(bencher: Bencher<'_, '_>) {
-    simulate(bencher, &tlbs::settings(&Options::default()).expect("defaults"));
+    simulate(bencher, &tlbs::settings(&Options::default(), None).expect("defaults"));
 }
 
 /// First-level caches only: separate ones for instructions and data, or a unified one.
@@ -82,7 +82,7 @@ fn one_level_lru_8_ways(bencher: Bencher<'_, '_>, sort: &str) {
         "split" => vec![cache("L1I", Role::Instruction), cache("L1D", Role::Data)],
         _ => vec![cache("L1", Role::Unified)],
     };
-    let spec = MachineSpec { cores: 1, line_bytes: 64, coherent: false, caches, seed: 0 };
+    let spec = MachineSpec { cores: 1, line_bytes: 64, coherent: false, caches, large: Vec::new(), seed: 0 };
     let batches = batches();
     bencher.counter(n_accesses(&batches)).bench_local(|| {
         let mut machine = Machine::new(&spec, Watch::default()).expect("a machine that holds together");

@@ -92,14 +92,21 @@ fn coherent_hierarchy(bencher: Bencher<'_, '_>) {
 
 #[divan::bench]
 fn default_tlbs(bencher: Bencher<'_, '_>) {
-    simulate(bencher, &tlbs::settings(&Options::default()).expect("defaults"));
+    simulate(bencher, &tlbs::settings(&Options::default(), None).expect("defaults"));
 }
 
 #[divan::bench(args = Policy::NAMES.map(|(name, _)| name))]
 fn one_level(bencher: Bencher<'_, '_>, policy: &str) {
     let policy = Policy::named(policy).expect("a name from the list");
     let cache = CacheSpec { core: Some(0), policy, ..CacheSpec::new("L1", 32 << 10, 8) };
-    let spec = MachineSpec { cores: 1, line_bytes: 64, coherent: false, caches: vec![cache], seed: 0 };
+    let spec = MachineSpec {
+        cores: 1,
+        line_bytes: 64,
+        coherent: false,
+        caches: vec![cache],
+        large: Vec::new(),
+        seed: 0,
+    };
     let batches = batches();
     bencher.counter(n_accesses(&batches)).bench_local(|| {
         let mut machine = Machine::new(&spec, Watch::default()).expect("a machine that holds together");

@@ -7,10 +7,14 @@
 //!
 //! A thread is placed on the core with the fewest live threads at its first record, and stays there until it ends; in a
 //! trace of cores, each shard is a core. An access that straddles lines counts on each line. Prefetches are counted
-//! separately. `quipu sim cache` is the same analysis with its own flags, and takes configuration files.
+//! separately. `quipu sim cache` is the same analysis with its own flags, and takes configuration files; `machine` names that
+//! of a real processor. Lines have the size that the trace has recorded, unless `line-size` is given.
 //!
 //! Sources of misses are listed by instruction, by function (the code from a called address on, if the trace has instruction
-//! classes) and by line; `top=0` omits these lists, which is faster.
+//! classes) and by line; `top=0` omits these lists and what follows from instructions, which is faster.
+//!
+//! If the trace has kernel code, each level also has the hits and misses of the kernel's accesses: those of instructions in the
+//! kernel and of their data.
 //!
 //! With `binary` or `types`, misses are also reported by field, as by the tool `types`.
 //!
@@ -20,19 +24,19 @@
 //!   Uses `accesses.fetch`, without which instruction caches see prefetches only, and `accesses.pc`; `regions` if there are
 //!   types.
 
-use crate::config::Config;
-use crate::extent::Warmup;
+use crate::config::{self, Config};
 use crate::options::{
-    BASE, BINARY, CAUSES, COHERENCE, CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE,
-    LINE_SIZE, LL_ASSOC, LL_SIZE, MISS_FILE, POLICY, PREFETCHER, RESET_AT, SIM_REFS, SKIP_REFS, TOP, TYPES,
-    WARMUP_FRACTION, WARMUP_REFS, extent, fit_cores, in_options, placing, policy, prefetcher, warmup,
+    BASE, BINARY, CAUSES, COHERENCE, CORES, CPU_SCHEDULING, EVICTIONS, L1D_ASSOC, L1D_SIZE, L1I_ASSOC,
+    L1I_SIZE, LINE_SIZE, LL_ASSOC, LL_SIZE, MACHINE, MISS_FILE, POLICY, PREFETCHER, RESET_AT, SIM_REFS,
+    SKIP_REFS, TOP, TYPES, WARMUP_FRACTION, WARMUP_REFS, extent, fit_trace, in_options, placing, policy,
+    prefetcher,
 };
 use crate::recording::Recording;
 use crate::resets::Resets;
 use crate::simulate::{FUNCTIONS, OPTIONAL, Setup};
-use crate::spec::Usual;
+use crate::spec::{Policy, Usual};
 use quipu_model::result::{Fields, Shape};
-use quipu_model::{Columns, DynPass, Needs, Options, Order, Result, Tool, ToolInfo, Trace};
+use quipu_model::{Columns, DynPass, Error, Needs, Options, Order, Result, Tool, ToolInfo, Trace};
 
 /// The tool `caches`.
 #[derive(Debug)]
@@ -60,6 +64,7 @@ pub static INFO: ToolInfo = ToolInfo {
         POLICY,
         PREFETCHER,
         COHERENCE,
+        MACHINE,
         SKIP_REFS,
         WARMUP_REFS,
         WARMUP_FRACTION,
@@ -85,19 +90,20 @@ impl Tool for Caches {
     }
 
     fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let options = &fit_cores(options, trace);
+        let options = &fit_trace(options, trace);
         settings(options, None)?.pass(options, INFO.name, trace)
     }
 }
 
-/// Builds settings from options. The caches and lines of a configuration override options; its record counts are overridden
-/// by them.
+/// Builds settings from options. The caches and lines of a configuration, which may also be that of the option `machine`,
+/// override options; its record counts are overridden by them.
 ///
 /// # Errors
-/// `Usage` for an invalid value.
+/// `Usage` for an invalid value, and for a configuration without caches.
 pub fn settings(options: &Options, config: Option<Config>) -> Result<Setup> {
+    let config = config.map_or_else(|| config::preset(options), |config| Ok(Some(config)))?;
     let machine = match &config {
-        Some(config) => config.machine.clone(),
+        Some(config) => config.caches()?,
         None => Usual {
             cores: options.length(&CORES),
             line_bytes: options.count(&LINE_SIZE),
@@ -113,19 +119,19 @@ pub fn settings(options: &Options, config: Option<Config>) -> Result<Setup> {
     };
     let mut extent = extent(options)?;
     let mut cpu_scheduling = options.flag(&CPU_SCHEDULING);
-    if let Some(config) = config {
-        if !options.has(&SKIP_REFS) {
-            extent.skip = config.skip_refs;
-        }
-        if extent.warmup == Warmup::None {
-            extent.warmup = warmup(config.warmup_refs, config.warmup_fraction)?;
-        }
-        extent.take = extent.take.or(config.sim_refs);
-        cpu_scheduling |= config.cpu_scheduling;
+    if let Some(config) = &config {
+        cpu_scheduling = config.add_to(options, &mut extent)?;
     }
     // A configuration was checked when it was parsed.
     machine.layout().map_err(|error| in_options(&error))?;
+    let evictions = options.text(&EVICTIONS).map(str::to_owned);
+    if evictions.is_some() && machine.caches.iter().any(|cache| cache.policy == Policy::Opt) {
+        return Err(Error::usage(
+            "OPT decides later which lines to evict, so it goes with no list of evictions",
+        ));
+    }
     Ok(Setup {
+        name: config.map(|config| config.name),
         machine,
         is_tlb: false,
         extent,
@@ -136,6 +142,7 @@ pub fn settings(options: &Options, config: Option<Config>) -> Result<Setup> {
         top: options.length(&TOP),
         strides: None,
         physical: None,
+        evictions,
         recording: Recording::default(),
         types: None,
         tells_types: None,

@@ -1,12 +1,31 @@
-//! drcachesim's configuration files: text in, a machine and settings of the run out. SPEC: drmemtrace.md#simulators.
+//! Configuration files: text in, a machine and settings of the run out. They are drcachesim's, with additions.
+//! SPEC: drmemtrace.md#simulators.
 //!
 //! Words are separated by white space; braces also separate themselves. `//` begins a comment only as a word of its own. The
-//! top level holds `name value` and `name { … }`; a name with braces is a cache. Errors name the line, the key, the value
-//! found and the values allowed.
+//! top level holds `name value` and `name { … }`; a name with braces is a cache or, with the keys `entries` and `pages`, a
+//! TLB. Errors name the line, the key, the value found and the values allowed.
+//!
+//! Additions to drcachesim: `shared_by N` stands for as many caches as needed, each for N cores; TLBs; `page_size`, the size
+//! of pages; and `large_pages { size 2M from ADDR to ADDR }`, a range of addresses with larger ones.
+//!
+//! `words` splits the text, `block` parses caches and TLBs, `presets` holds the machines of real processors.
 
-use crate::options::CONFIG;
-use crate::spec::{CacheSpec, Inclusion, MAX_CORES, MachineSpec, Policy, Prefetch, Role, Rrip};
+mod block;
+mod presets;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+pub use presets::{PRESETS, Preset};
+
+use crate::extent::{Extent, Warmup};
+use crate::options::{CONFIG, CORES, CPU_SCHEDULING, MACHINE, SKIP_REFS, warmup};
+use crate::spec::{CacheSpec, LargePages, MAX_CORES, MAX_DEPTH, MachineSpec};
+use block::{Block, instances, parents};
 use quipu_model::{Error, ErrorKind, Options, Result};
+use std::collections::BTreeMap;
+use words::{Word, Words};
 
 /// Largest configuration in bytes that is accepted.
 pub const MAX_BYTES: usize = 16 << 20;
@@ -14,7 +33,9 @@ pub const MAX_BYTES: usize = 16 << 20;
 /// A parsed configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// The machine.
+    /// Name of the file or preset.
+    pub name: String,
+    /// The machine with its caches; there are none if the file describes TLBs only.
     pub machine: MachineSpec,
     /// Records to skip first.
     pub skip_refs: u64,
@@ -28,22 +49,41 @@ pub struct Config {
     pub cpu_scheduling: bool,
     /// Whether addresses are translated to physical ones.
     pub use_physical: bool,
+    /// Size of pages outside of all ranges of large pages; `None` if the file does not say.
+    pub page_bytes: Option<u64>,
+    /// Ranges of addresses with larger pages.
+    large: Vec<LargePages>,
+    tlbs: Vec<Block>,
 }
 
 /// Keys at the top that are not caches.
 const GLOBALS: &str = "num_cores, line_size, skip_refs, warmup_refs, warmup_fraction, sim_refs, cpu_scheduling, \
-                       verbose, coherence, coherent, use_physical";
-/// Keys of a cache.
-const KEYS: &str =
-    "type, core, size, assoc, inclusive, exclusive, parent, replace_policy, prefetcher, miss_file";
+                       verbose, coherence, coherent, use_physical, page_size, large_pages";
 
-/// The configuration that the option `config` names; `None` without it.
+/// Size of pages for which the TLBs of a file are checked, if it does not say and they hold such pages.
+const PAGE_BYTES: u64 = 4096;
+
+/// The configuration that the options `machine` or `config` name; `None` without either.
 ///
 /// # Errors
-/// Those of [`text_of`] and [`parse`].
+/// Those of [`preset`], [`text_of`] and [`parse`].
 pub(crate) fn of(options: &Options) -> Result<Option<Config>> {
-    let path = options.text(&CONFIG);
-    path.map(|path| parse(&text_of(path)?, path)).transpose()
+    match options.text(&CONFIG) {
+        Some(path) => parse(&text_of(path)?, path).map(Some),
+        None => preset(options),
+    }
+}
+
+/// The configuration of the processor that the option `machine` names, with as many cores as the option `cores` says;
+/// `None` without `machine`.
+///
+/// # Errors
+/// `Usage` for an unknown name, and those of [`parse`].
+pub fn preset(options: &Options) -> Result<Option<Config>> {
+    let Some(name) = options.text(&MACHINE) else { return Ok(None) };
+    let cores = options.has(&CORES).then(|| options.length(&CORES));
+    let preset = Preset::named(name)?;
+    parse_for(preset.text, preset.name, cores).map(Some)
 }
 
 /// The text of a small file.
@@ -60,24 +100,43 @@ pub(crate) fn text_of(path: &str) -> Result<String> {
 /// # Errors
 /// `Usage`: `caches.conf: line 7, key assoc: found `x`, allowed: a whole number`.
 pub fn parse(text: &str, name: &str) -> Result<Config> {
+    parse_for(text, name, None)
+}
+
+/// Parses a configuration for a machine of `cores` cores instead of the number that it says.
+///
+/// # Errors
+/// Those of [`parse`].
+pub fn parse_for(text: &str, name: &str, cores: Option<usize>) -> Result<Config> {
     if text.len() > MAX_BYTES {
         return Err(Error::usage(format!("{name}: it has {} bytes, limit {MAX_BYTES}", text.len())));
     }
+    let machine = MachineSpec {
+        cores: 4,
+        line_bytes: 64,
+        coherent: false,
+        caches: Vec::new(),
+        large: Vec::new(),
+        seed: 0,
+    };
     let mut config = Config {
-        machine: MachineSpec { cores: 4, line_bytes: 64, coherent: false, caches: Vec::new(), seed: 0 },
+        name: name.to_owned(),
+        machine,
         skip_refs: 0,
         warmup_refs: 0,
         warmup_fraction: 0.0,
         sim_refs: None,
         cpu_scheduling: false,
         use_physical: false,
+        page_bytes: None,
+        large: Vec::new(),
+        tlbs: Vec::new(),
     };
     let mut words = Words::new(text, name);
-    // Line of each key: the keys at the top, and for each cache its name and then its keys.
-    let mut globals: Vec<(&str, usize)> = Vec::new();
-    let mut keys: Vec<Vec<(&str, usize)>> = Vec::new();
+    let mut places = Places { name, globals: Vec::new() };
+    let (mut caches, mut tlbs) = (Blocks::default(), Blocks::default());
     while let Some(key) = words.next() {
-        globals.push((key.text, key.line));
+        places.globals.push((key.text, key.line));
         match key.text {
             "{" | "}" => return Err(words.wrong(key, "name", "the name of a setting or a cache")),
             "num_cores" => {
@@ -102,11 +161,15 @@ pub fn parse(text: &str, name: &str) -> Result<Config> {
             "use_physical" => config.use_physical = words.flag(key)?,
             "coherence" | "coherent" => config.machine.coherent = words.flag(key)?,
             "verbose" => _ = words.number(key)?,
-            cache => match words.value(key)? {
+            "page_size" => config.page_bytes = Some(words.page(key)?),
+            "large_pages" => config.large.push(words.large_pages(key)?),
+            block => match words.value(key)? {
                 brace if brace.text == "{" => {
-                    let mut own = vec![("name", key.line)];
-                    config.machine.caches.push(words.cache(cache, &mut own)?);
-                    keys.push(own);
+                    let mut keys = vec![("name", key.line)];
+                    let block = words.block(block, &mut keys)?;
+                    let part = if block.is_tlb { &mut tlbs } else { &mut caches };
+                    part.blocks.push(block);
+                    part.keys.push(keys);
                 }
                 _ => {
                     let allowed = format!("{GLOBALS}, or a cache as NAME {{ … }}");
@@ -115,427 +178,206 @@ pub fn parse(text: &str, name: &str) -> Result<Config> {
             },
         }
     }
-    let at_top =
-        |key: &str| globals.iter().rev().find(|(known, _)| *known == key).map_or(1, |(_, line)| *line);
+    config.machine.cores = cores.unwrap_or(config.machine.cores);
     if config.warmup_refs > 0 && config.warmup_fraction > 0.0 {
-        let (line, refs) = (at_top("warmup_fraction"), at_top("warmup_refs"));
+        let (line, refs) = (places.line("warmup_fraction"), places.line("warmup_refs"));
         return Err(Error::usage(format!(
             "{name}: line {line}, key warmup_fraction: found `{}`, allowed: 0.0, since line {refs} has warmup_refs",
             config.warmup_fraction
         )));
     }
-    if config.machine.caches.is_empty() {
+    if caches.blocks.is_empty() && tlbs.blocks.is_empty() {
         let line = words.line;
         return Err(Error::usage(format!(
             "{name}: line {line}, key name: found the end of the file, allowed: a cache as NAME {{ size 32K assoc 8 … }}"
         )));
     }
-    if let Err(error) = config.machine.layout() {
-        // The message names the cache and its key.
-        let culprits = config.machine.caches.iter().zip(&keys);
-        let own = culprits.rev().find_map(|(cache, keys)| {
-            let rest = error.message().strip_prefix(&format!("cache `{}`, key ", cache.name))?;
-            let key = rest.split(':').next()?;
-            // If the cache does not set the key, report the line of the cache's name.
-            let last = keys.iter().rev().find(|(known, _)| *known == key).or(keys.first());
-            last.map(|(_, line)| *line)
+    if !caches.blocks.is_empty() {
+        let mut found = Vec::new();
+        let checked = instances(&caches.blocks, &parents(&caches.blocks), config.machine.cores);
+        let checked = checked.and_then(|instances| {
+            found = instances;
+            config.machine.caches = found.iter().map(|(_, cache)| cache.clone()).collect();
+            config.machine.layout()
         });
-        let key = error.message().strip_prefix("key ").and_then(|rest| rest.split(':').next());
-        let line = own.or(key.map(at_top)).unwrap_or(1);
-        return Err(Error::usage(format!("{name}: line {line}, {}", error.message())));
+        checked.map_err(|error| places.of(&error, &caches, &found))?;
+    }
+    if !tlbs.blocks.is_empty() {
+        config.tlbs.clone_from(&tlbs.blocks);
+        let mut found = Vec::new();
+        let checked = config.tlb_instances(config.usual_page());
+        let checked = checked.and_then(|(machine, instances)| {
+            found = instances;
+            MachineSpec { caches: found.iter().map(|(_, tlb)| tlb.clone()).collect(), ..machine }.layout()
+        });
+        checked.map_err(|error| places.of(&error, &tlbs, &found))?;
     }
     Ok(config)
 }
 
-/// A word and its line.
-#[derive(Clone, Copy, Debug)]
-struct Word<'t> {
-    text: &'t str,
-    line: usize,
-}
-
-/// Splits a text into words and counts lines.
-struct Words<'t> {
-    rest: &'t str,
-    line: usize,
-    name: &'t str,
-}
-
-impl<'t> Words<'t> {
-    fn new(text: &'t str, name: &'t str) -> Words<'t> {
-        Words { rest: text, line: 1, name }
-    }
-
-    fn next(&mut self) -> Option<Word<'t>> {
-        loop {
-            let blank = self.rest.find(|c: char| !c.is_whitespace()).unwrap_or(self.rest.len());
-            self.line += self.rest[..blank].matches('\n').count();
-            self.rest = &self.rest[blank..];
-            if self.rest.is_empty() {
-                return None;
-            }
-            let end = match self.rest.as_bytes()[0] {
-                b'{' | b'}' => 1,
-                _ => {
-                    let ends = |c: char| c.is_whitespace() || c == '{' || c == '}';
-                    self.rest.find(ends).unwrap_or(self.rest.len())
-                }
-            };
-            let (text, rest) = self.rest.split_at(end);
-            self.rest = rest;
-            if text != "//" {
-                return Some(Word { text, line: self.line });
-            }
-            self.rest = self.rest.find('\n').map_or("", |at| &self.rest[at..]);
+impl Config {
+    /// The TLBs of the machine, for pages of `page_bytes` outside of the ranges of large pages that the file names. TLBs that
+    /// hold none of the pages in use are left out, and so are ranges whose pages are no larger.
+    ///
+    /// # Errors
+    /// `Usage` if there are no TLBs, or not those that these pages need.
+    pub fn tlbs(&self, page_bytes: u64) -> Result<MachineSpec> {
+        if self.tlbs.is_empty() {
+            return Err(Error::usage(format!("{}: it describes no TLBs", self.name)).hint(
+                "a TLB is NAME { type data shared_by 1 entries 64 assoc 4 pages 4K,2M parent L2TLB }",
+            ));
         }
+        let in_file = |error: Error| Error::usage(format!("{}: {}", self.name, error.message()));
+        let (machine, found) = self.tlb_instances(page_bytes).map_err(in_file)?;
+        let machine = MachineSpec { caches: found.into_iter().map(|(_, tlb)| tlb).collect(), ..machine };
+        machine.layout().map_err(in_file)?;
+        Ok(machine)
     }
 
-    #[cold]
-    fn wrong(&self, found: Word<'_>, key: &str, allowed: &str) -> Error {
-        let Word { text, line } = found;
-        Error::usage(format!("{}: line {line}, key {key}: found `{text}`, allowed: {allowed}", self.name))
-    }
-
-    /// The value that follows `key`.
-    fn value(&mut self, key: Word<'_>) -> Result<Word<'t>> {
-        self.next().ok_or_else(|| {
-            let Word { text, line } = key;
-            Error::usage(format!(
-                "{}: line {line}, key {text}: found the end of the file, allowed: a value",
-                self.name
-            ))
-        })
-    }
-
-    fn number(&mut self, key: Word<'_>) -> Result<(Word<'t>, u64)> {
-        let value = self.value(key)?;
-        match value.text.parse() {
-            Ok(number) if !value.text.starts_with('+') => Ok((value, number)),
-            _ => Err(self.wrong(value, key.text, "a whole number")),
+    /// The caches of the machine.
+    ///
+    /// # Errors
+    /// `Usage` if there are none.
+    pub fn caches(&self) -> Result<MachineSpec> {
+        if self.machine.caches.is_empty() {
+            return Err(Error::usage(format!("{}: it describes TLBs only, no caches", self.name))
+                .hint("a cache is NAME { type data shared_by 1 size 32K assoc 8 parent LL }"));
         }
+        Ok(self.machine.clone())
     }
 
-    fn small(&mut self, key: Word<'_>) -> Result<u32> {
-        let (word, number) = self.number(key)?;
-        u32::try_from(number).map_err(|_| self.wrong(word, key.text, "a number below 2^32"))
+    /// A size of pages for which to check TLBs: that of the file or, if it says none, one that a TLB holds.
+    fn usual_page(&self) -> u64 {
+        let holds = |block: &Block| block.cache.holds(PAGE_BYTES);
+        let first = || self.tlbs.iter().flat_map(|block| &block.cache.pages).next();
+        let held = if self.tlbs.iter().any(holds) { None } else { first() };
+        self.page_bytes.or(held.copied()).unwrap_or(PAGE_BYTES)
     }
 
-    fn size(&mut self, key: Word<'_>) -> Result<u64> {
-        let value = self.value(key)?;
-        size(value.text)
-            .ok_or_else(|| self.wrong(value, key.text, "a number of bytes, with K, M or G for powers of two"))
-    }
-
-    fn flag(&mut self, key: Word<'_>) -> Result<bool> {
-        let value = self.value(key)?;
-        match value.text {
-            "true" => Ok(true),
-            "false" => Ok(false),
-            _ => Err(self.wrong(value, key.text, "true, false")),
-        }
-    }
-
-    fn fraction(&mut self, key: Word<'_>) -> Result<f64> {
-        let value = self.value(key)?;
-        match value.text.parse() {
-            Ok(fraction) if (0.0..=1.0).contains(&fraction) => Ok(fraction),
-            _ => Err(self.wrong(value, key.text, "a number from 0.0 to 1.0")),
-        }
-    }
-
-    /// Parses the part between the braces of a cache.
-    fn cache(&mut self, name: &str, keys: &mut Vec<(&'t str, usize)>) -> Result<CacheSpec> {
-        let mut cache = CacheSpec::new(name, 0, 0);
-        let (mut inclusive, mut exclusive) = (false, false);
-        let here = self.line;
-        loop {
-            let key = self.next().ok_or_else(|| self.open(here, name))?;
-            keys.push((key.text, key.line));
-            match key.text {
-                "}" => {
-                    if let Some(lacks) =
-                        ["size", "assoc"].iter().find(|lacks| !keys.iter().any(|(key, _)| key == *lacks))
-                    {
-                        let Word { line, .. } = key;
-                        return Err(Error::usage(format!(
-                            "{}: line {line}, cache `{name}`, key {lacks}: found nothing, allowed: a value, before the brace that closes",
-                            self.name
-                        )));
-                    }
-                    break;
-                }
-                "type" => {
-                    let value = self.value(key)?;
-                    cache.role = match value.text {
-                        "instruction" => Role::Instruction,
-                        "data" => Role::Data,
-                        "unified" => Role::Unified,
-                        _ => return Err(self.wrong(value, "type", "instruction, data, unified")),
-                    };
-                }
-                "core" => cache.core = Some(self.small(key)? as usize),
-                "size" => cache.bytes = self.size(key)?,
-                "assoc" => cache.ways = self.number(key)?.1,
-                "inclusive" => inclusive = self.flag(key)?,
-                "exclusive" => exclusive = self.flag(key)?,
-                "parent" => {
-                    let value = self.value(key)?;
-                    cache.parent = (value.text != "memory").then(|| value.text.to_owned());
-                }
-                "replace_policy" => cache.policy = self.policy(key)?,
-                "prefetcher" => {
-                    let value = self.value(key)?;
-                    cache.prefetch = Prefetch::named(value.text).ok_or_else(|| {
-                        self.wrong(value, "prefetcher", &Prefetch::NAMES.map(|(name, _)| name).join(", "))
-                    })?;
-                }
-                "miss_file" => cache.miss_file = Some(self.value(key)?.text.to_owned()),
-                _ => return Err(self.wrong(key, "name", KEYS)),
-            }
-            if inclusive && exclusive {
-                return Err(self.wrong(key, key.text, "one of inclusive and exclusive, not both"));
-            }
-        }
-        cache.inclusion = match (inclusive, exclusive) {
-            (true, _) => Inclusion::Inclusive,
-            (_, true) => Inclusion::Exclusive,
-            _ => Inclusion::Free,
+    /// A machine without TLBs, and its TLBs, each with the position of its block.
+    fn tlb_instances(&self, page_bytes: u64) -> Result<(MachineSpec, Vec<(usize, CacheSpec)>)> {
+        let machine = MachineSpec {
+            cores: self.machine.cores,
+            line_bytes: page_bytes,
+            coherent: false,
+            caches: Vec::new(),
+            large: self.large.iter().copied().filter(|of| of.bytes > page_bytes).collect(),
+            seed: 0,
         };
-        Ok(cache)
-    }
-
-    fn policy(&mut self, key: Word<'_>) -> Result<Policy> {
-        let value = self.value(key)?;
-        if value.text == "{" {
-            return self.policy_in_braces(key);
+        let sizes = machine.page_sizes();
+        if let Some(size) = sizes.iter().find(|size| !self.tlbs.iter().any(|of| of.cache.holds(**size))) {
+            return Err(Error::usage(format!("no TLB holds pages of {size} bytes")));
         }
-        Policy::named(value.text).ok_or_else(|| self.wrong(value, key.text, &policies()))
+        let is_used = |block: &Block| sizes.iter().any(|size| block.cache.holds(*size));
+        let by_name: BTreeMap<&str, &Block> =
+            self.tlbs.iter().map(|block| (block.cache.name.as_str(), block)).collect();
+        let (mut used, mut places) = (Vec::new(), Vec::new());
+        for (place, block) in self.tlbs.iter().enumerate().filter(|(_, block)| is_used(block)) {
+            let mut block = block.clone();
+            // A parent without such pages passes all requests on to its own. `layout` refuses circles.
+            for _ in 0..MAX_DEPTH {
+                let parent = block.cache.parent.as_deref().and_then(|name| by_name.get(name).copied());
+                let Some(unused) = parent.filter(|parent| !is_used(parent)) else { break };
+                block.cache.parent.clone_from(&unused.cache.parent);
+            }
+            block.cache.bytes = block.cache.bytes.saturating_mul(page_bytes);
+            block.cache.pages.retain(|size| sizes.contains(size));
+            used.push(block);
+            places.push(place);
+        }
+        let mut found = instances(&used, &parents(&self.tlbs), machine.cores)?;
+        found.iter_mut().for_each(|(at, _)| *at = places[*at]);
+        Ok((machine, found))
     }
 
-    fn policy_in_braces(&mut self, start: Word<'_>) -> Result<Policy> {
-        let mut policy = None;
-        let (mut bits, mut period, mut longs) = (None, None, None);
+    /// Adds the settings of the run to those that options make. Options override the file.
+    ///
+    /// # Errors
+    /// `Usage` if two kinds of warm-up come together.
+    pub(crate) fn add_to(&self, options: &Options, extent: &mut Extent) -> Result<bool> {
+        if !options.has(&SKIP_REFS) {
+            extent.skip = self.skip_refs;
+        }
+        if extent.warmup == Warmup::None {
+            extent.warmup = warmup(self.warmup_refs, self.warmup_fraction)?;
+        }
+        extent.take = extent.take.or(self.sim_refs);
+        Ok(options.flag(&CPU_SCHEDULING) || self.cpu_scheduling)
+    }
+}
+
+impl Words<'_> {
+    /// Parses a range of large pages: `{ size 2M from 0x200000 to 0x400000 }`, without the last address.
+    fn large_pages(&mut self, start: Word<'_>) -> Result<LargePages> {
+        const FORM: &str = "{ size 2M from ADDR to ADDR }";
+        let brace = self.value(start)?;
+        if brace.text != "{" {
+            return Err(self.wrong(brace, start.text, FORM));
+        }
+        let (mut bytes, mut from, mut to) = (None, None, None);
         loop {
             let key = self.next().ok_or_else(|| self.open(start.line, start.text))?;
             match key.text {
                 "}" => break,
-                "type" => {
-                    let value = self.value(key)?;
-                    let named = Policy::named(value.text);
-                    policy = Some(named.ok_or_else(|| self.wrong(value, key.text, &policies()))?);
-                }
-                "rrpv_bits" => bits = Some(self.small(key)?),
-                "rrpv_period" => period = Some(self.small(key)?),
-                "rrpv_long_per_period" => longs = Some(self.small(key)?),
-                _ => {
-                    let keys = "type, rrpv_bits, rrpv_period, rrpv_long_per_period";
-                    return Err(self.wrong(key, "name", keys));
-                }
+                "size" => bytes = Some(self.page(key)?),
+                "from" => from = Some(self.addr(key)?),
+                "to" => to = Some(self.addr(key)?),
+                _ => return Err(self.wrong(key, "name", "size, from, to")),
             }
         }
-        match (policy, bits, period, longs) {
-            (Some(Policy::Rrip(_)), Some(bits), Some(period), Some(long_per_period)) => {
-                Ok(Policy::Rrip(Rrip { bits, period, long_per_period }))
-            }
-            (Some(Policy::Rrip(default)), None, None, None) => Ok(Policy::Rrip(default)),
-            (Some(other), None, None, None) => Ok(other),
-            _ => {
-                let Word { text, line } = start;
-                Err(Error::usage(format!(
-                    "{}: line {line}, key {text}: found braces without these, allowed: a type, and with type RRIP all \
-                     of rrpv_bits, rrpv_period, rrpv_long_per_period",
-                    self.name
-                )))
-            }
+        let (Some(bytes), Some((word, first)), Some((end_word, end))) = (bytes, from, to) else {
+            return Err(self.wrong(brace, start.text, FORM));
+        };
+        let is_whole = |addr: u64| addr.is_multiple_of(bytes);
+        if !is_whole(first) || !is_whole(end) || first >= end {
+            let word = if is_whole(first) { end_word } else { word };
+            let allowed = format!("a range from one multiple of {bytes} to a later one");
+            return Err(self.wrong(word, start.text, &allowed));
         }
+        Ok(LargePages { bytes, first, last: end - 1 })
+    }
+}
+
+/// The caches or TLBs of a file, and the line of each of their keys: the name, and then the others.
+#[derive(Default)]
+struct Blocks<'t> {
+    blocks: Vec<Block>,
+    keys: Vec<Vec<(&'t str, usize)>>,
+}
+
+/// The places to which messages refer.
+struct Places<'t> {
+    /// Name of the file.
+    name: &'t str,
+    /// Line of each key at the top.
+    globals: Vec<(&'t str, usize)>,
+}
+
+impl Places<'_> {
+    /// Line of a key at the top; 1 if it is missing.
+    fn line(&self, key: &str) -> usize {
+        self.globals.iter().rev().find(|(known, _)| *known == key).map_or(1, |(_, line)| *line)
     }
 
+    /// The error of a machine that does not hold together, with the line of the key that it names.
     #[cold]
-    fn open(&self, line: usize, what: &str) -> Error {
-        Error::usage(format!(
-            "{}: line {line}, key {what}: found the end of the file, allowed: a closing brace",
-            self.name
-        ))
-    }
-}
-
-fn policies() -> String {
-    Policy::NAMES.map(|(name, _)| name).join(", ")
-}
-
-/// Parses a size with an optional `K`, `M` or `G` (powers of two, either case). Accepts exactly what drcachesim does, so
-/// that a file that works here works there.
-fn size(text: &str) -> Option<u64> {
-    let shift = match text.bytes().last()? {
-        b'k' | b'K' => 10,
-        b'm' | b'M' => 20,
-        b'g' | b'G' => 30,
-        _ => 0,
-    };
-    let digits = if shift == 0 { text } else { &text[..text.len() - 1] };
-    if digits.starts_with('+') {
-        return None;
-    }
-    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SMALL: &str = "num_cores 1\nL1I { type instruction core 0 size 4K assoc 4 parent LL }\n\
-                         L1D{type data core 0 size 4K assoc 4 parent LL prefetcher nextline}\n\
-                         LL { size 1M assoc 16 replace_policy { type RRIP rrpv_bits 2 rrpv_period 32 \
-                         rrpv_long_per_period 2 } } // the last\n";
-
-    fn refused(text: &str, message: &str) {
-        assert_eq!(parse(text, "c").unwrap_err().message(), message);
-    }
-
-    #[test]
-    fn a_configuration_says_what_the_caches_are() {
-        let config = parse(SMALL, "c").unwrap();
-        assert_eq!(config.machine.caches.len(), 3);
-        let [l1i, l1d, ll] = &config.machine.caches[..] else { panic!("three caches") };
-        assert_eq!((l1i.role, l1i.bytes, l1i.ways, l1i.core), (Role::Instruction, 4096, 4, Some(0)));
-        assert_eq!((l1d.prefetch, l1d.parent.as_deref()), (Prefetch::NextLine, Some("LL")));
-        assert_eq!(ll.policy, Policy::Rrip(Rrip { bits: 2, period: 32, long_per_period: 2 }));
-        assert_eq!((ll.role, ll.core, ll.parent.as_deref()), (Role::Unified, None, None));
-    }
-
-    #[test]
-    fn a_mistake_is_told_with_line_key_found_and_allowed() {
-        refused(
-            &SMALL.replace("size 1M", "size 1X"),
-            "c: line 4, key size: found `1X`, allowed: a number of bytes, with K, M or G for powers of two",
-        );
-        refused(
-            &SMALL.replace("nextline", "psychic"),
-            "c: line 3, key prefetcher: found `psychic`, allowed: none, nextline, stride, stream",
-        );
-        refused(
-            &SMALL.replace("type data", "type date"),
-            "c: line 3, key type: found `date`, allowed: instruction, data, unified",
-        );
-        refused(
-            &format!("{SMALL}coherence maybe"),
-            "c: line 5, key coherence: found `maybe`, allowed: true, false",
-        );
-        refused(
-            &SMALL.replace("assoc 16", "ways 16"),
-            "c: line 4, key name: found `ways`, allowed: type, core, size, assoc, inclusive, exclusive, parent, \
-             replace_policy, prefetcher, miss_file",
-        );
-        refused(
-            &SMALL.replace("assoc 16", "assoc 3"),
-            "c: line 4, cache `LL`, key assoc: found `3`, allowed: 1 or more, so that size 1048576 is a multiple of assoc \
-             times the line size 64",
-        );
-        refused(
-            &SMALL.replace("parent LL }\n", "parent L9 }\n"),
-            "c: line 2, cache `L1I`, key parent: found `L9`, allowed: memory, or the name of a cache",
-        );
-        refused("num_cores", "c: line 1, key num_cores: found the end of the file, allowed: a value");
-        refused("LL { size 4K", "c: line 1, key LL: found the end of the file, allowed: a closing brace");
-    }
-
-    #[test]
-    fn circles_and_missing_caches_are_told() {
-        let circle = SMALL.replace("LL { size", "LL { parent L2 size") + "L2 { size 1M assoc 16 parent LL }";
-        refused(
-            &circle,
-            "c: line 2, cache `L1I`, key parent: found `LL`, allowed: a chain of parents that ends, after 32 at most",
-        );
-        refused(
-            &SMALL.replace("num_cores 1", "num_cores 2"),
-            "c: line 1, key num_cores: found `2`, allowed: as many as have caches of their own; core 1 has no instruction \
-             cache",
-        );
-    }
-
-    /// Asserts that the message names the file, this line and key, what was found and what is allowed.
-    fn told(text: &str, line: usize, key: &str, found: &str) {
-        let error = parse(text, "c").unwrap_err();
+    fn of(&self, error: &Error, blocks: &Blocks<'_>, found: &[(usize, CacheSpec)]) -> Error {
         let message = error.message();
-        let (place, rest) = message.split_once(": found ").unwrap_or_else(|| panic!("{message}"));
-        assert!(place.starts_with(&format!("c: line {line}, ")), "{message}");
-        assert!(place.ends_with(&format!("key {key}")), "{message}");
-        assert!(rest.starts_with(found) && rest.contains(", allowed: "), "{message}");
-    }
-
-    #[test]
-    fn every_key_tells_a_wrong_value() {
-        let globals = [
-            "num_cores",
-            "line_size",
-            "skip_refs",
-            "warmup_refs",
-            "warmup_fraction",
-            "sim_refs",
-            "cpu_scheduling",
-            "verbose",
-            "coherence",
-            "coherent",
-            "use_physical",
-        ];
-        assert_eq!(globals.len(), GLOBALS.split(',').count());
-        for key in globals {
-            for bad in ["-1", "x", "0x1"] {
-                told(&format!("{SMALL}\n{key}\n{bad}\n"), 7, key, &format!("`{bad}`"));
-            }
-            told(&format!("{SMALL}{key}"), 5, key, "the end of the file");
-        }
-        for key in KEYS.split(", ").filter(|key| !["parent", "miss_file"].contains(key)) {
-            let with = |value: &str| format!("{SMALL}L2 {{ size 1M\n{key} {value}\n}}");
-            for bad in ["-1", "x", "}"] {
-                told(&with(bad), 6, key, &format!("`{bad}`"));
-            }
-        }
-        for key in ["rrpv_bits", "rrpv_period", "rrpv_long_per_period", "type"] {
-            let text = SMALL.replace("rrpv_bits 2", &format!("\n{key} x"));
-            told(&text, 5, key, "`x`");
-        }
-        told(&format!("{SMALL}sizes 1"), 5, "name", "`sizes`");
-        told(&format!("{SMALL}}}"), 5, "name", "`}`");
-    }
-
-    #[test]
-    fn what_does_not_fit_together_is_told_at_its_key() {
-        let with = |from: &str, to: &str| SMALL.replace(from, to);
-        told(&with("LL { size", "LL { exclusive true\n inclusive true size"), 5, "inclusive", "`inclusive`");
-        told(&with("size 1M assoc 16", "\nsize 1M\nassoc 3"), 6, "assoc", "`3`");
-        told(&with("LL { size 1M assoc 16", "LL {\nsize 3M\nassoc 16"), 5, "size", "`3145728`");
-        let unified = "num_cores 1\nL1 { core 0 size 4K\nassoc 4 }\nL2 { size 8K assoc 4 parent L1 }";
-        told(unified, 2, "core", "`0`");
-        told(&with("parent LL }\n", "parent LL\ncore 7 }\n"), 3, "core", "`7`");
-        told(&with("LL { size 1M", "LL { type\ndata size 1M"), 2, "parent", "`LL`");
-        told(&with("rrpv_bits 2", "rrpv_bits 40"), 4, "replace_policy", "`RRIP 40 32 2`");
-        told(&with("rrpv_bits 2", ""), 4, "replace_policy", "braces");
-        told(&(SMALL.to_owned() + "L1I { size 4K assoc 4 }"), 5, "name", "`L1I`");
-        told(&(SMALL.to_owned() + "L2 {\nsize 4K assoc 4 }"), 5, "core", "`nothing`");
-        told(
-            "warmup_refs 3\nwarmup_fraction 0.5\nL { core 0 size 4K assoc 4 }",
-            2,
-            "warmup_fraction",
-            "`0.5`",
-        );
-        told("num_cores 1\n\n", 3, "name", "the end of the file");
-        told(
-            &format!(
-                "{}LL {{ size 1M assoc 16 inclusive true\nreplace_policy OPT }}",
-                &SMALL[..SMALL.find("LL { size").unwrap()]
-            ),
-            5,
-            "replace_policy",
-            "`OPT`",
-        );
-    }
-
-    #[test]
-    fn a_comment_mark_inside_a_word_is_none() {
-        refused(
-            &SMALL.replace("parent LL prefetcher", "parent //LL prefetcher"),
-            "c: line 3, cache `L1D`, key parent: found `//LL`, allowed: memory, or the name of a cache",
-        );
+        let rest_after = |cache: &str| message.strip_prefix(&format!("cache `{cache}`, key "));
+        // The message names an instance, or a block whose instances cannot be made.
+        let instance = found.iter().rev().find_map(|(at, cache)| Some((*at, rest_after(&cache.name)?)));
+        let of_block = || {
+            let mut all = blocks.blocks.iter().enumerate().rev();
+            all.find_map(|(at, block)| Some((at, rest_after(&block.cache.name)?)))
+        };
+        let own = instance.or_else(of_block).and_then(|(at, rest)| {
+            let key = rest.split(':').next()?;
+            let keys = blocks.keys.get(at)?;
+            // If the cache does not set the key, report the line of the cache's name.
+            keys.iter().rev().find(|(known, _)| *known == key).or(keys.first()).map(|(_, line)| *line)
+        });
+        let key = message.strip_prefix("key ").and_then(|rest| rest.split(':').next());
+        let line = own.or(key.map(|key| self.line(key))).unwrap_or(1);
+        Error::usage(format!("{}: line {line}, {message}", self.name))
     }
 }

@@ -20,10 +20,13 @@
 //! | file | subject |
 //! |---|---|
 //! | `spec` | the description of a machine, and checks of its consistency |
-//! | `config` | drcachesim's configuration files |
+//! | `config` | configuration files, and those of real processors |
+//! | `describe` | a machine in a sentence |
 //! | `sets`, `rules`, `opt` | the lines of one cache; the state of each policy; Belady's policy |
 //! | `machine` | requests on their way through caches; inclusion, coherence, flushes |
 //! | `machine/cache` | one of its caches, with its counts |
+//! | `machine/evictions` | lines that leave caches, and write-backs |
+//! | `machine/pages` | TLBs for pages of several sizes |
 //! | `machine/stream` | many requests at once, cache by cache |
 //! | `snoop`, `prefetch`, `seen` | parts of it: the snoop filter, prefetchers, lines referenced before |
 //! | `physical` | physical addresses instead of virtual ones |
@@ -43,6 +46,7 @@
 
 #![warn(missing_docs)]
 
+mod describe;
 mod extent;
 mod fields;
 mod lane;
@@ -78,9 +82,9 @@ pub use fields::{
     FieldRow, MissingField, Numbers, PartRow, SharedLine, SharedPart, SiteRow, ThreadRow, TypeReport,
     TypeRow, TypeSource,
 };
-pub use machine::{Counts, Machine, Miss, Purpose, Rows, Watch};
+pub use machine::{Counts, Eviction, Left, Machine, Miss, Purpose, Rows, Watch};
 pub use models::{OTHER_MODELS, OtherModel};
-pub use options::{BASE, BINARY, MISS_FILE, TYPES, fit_cores};
+pub use options::{BASE, BINARY, EVICTIONS, MACHINE, MISS_FILE, TYPES, fit_trace};
 pub use over_time::{LevelSteps, MissSteps};
 pub use physical::{Pages, Translation, Translator};
 pub use place::{CoreLoad, Placement, Placing};
@@ -93,8 +97,8 @@ pub use resets::Resets;
 pub use simulate::{MissSink, Setup, Simulation};
 pub use snoop::CoherenceStats;
 pub use spec::{
-    CacheSpec, Inclusion, Layout, MAX_CACHES, MAX_CORES, MAX_DEPTH, MAX_LINES, MachineSpec, Policy, Prefetch,
-    Role, Rrip, Usual,
+    CacheSpec, Inclusion, LargePages, Layout, MAX_CACHES, MAX_CORES, MAX_DEPTH, MAX_LINES, MachineSpec,
+    Policy, Prefetch, Role, Rrip, Usual,
 };
 
 use quipu_model::Tool;

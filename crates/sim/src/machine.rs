@@ -14,13 +14,18 @@ use quipu_model::Result;
 use quipu_model::lens::AccessKind;
 
 mod cache;
+mod evictions;
 pub(crate) mod feed;
+mod pages;
 mod stream;
 
 #[cfg(test)]
 mod tests;
 
 use cache::{Cache, Ledger, Request, Taken};
+use evictions::Log;
+pub use evictions::{Eviction, Left};
+use pages::Sizes;
 pub use stream::Rows;
 use stream::Streams;
 
@@ -114,13 +119,20 @@ pub struct Watch {
     pub log: bool,
     /// Whether to log those of the caches between, too.
     pub all: bool,
+    /// Whether to log lines that leave caches, for [`Machine::take_evictions`]. Accesses are simulated one by one then.
+    pub evictions: bool,
 }
 
 /// A machine in operation.
 #[derive(Clone, Debug)]
 pub struct Machine {
     caches: Vec<Cache>,
+    /// See [`Layout::first`].
     first: Vec<[usize; 2]>,
+    /// All first caches of each core, each once.
+    firsts: Vec<Vec<usize>>,
+    /// Whether two cores have one of them in common.
+    shares_firsts: bool,
     shift: u32,
     /// Mask of the address bits in a line number; the rest is the address space.
     line_mask: u64,
@@ -128,8 +140,12 @@ pub struct Machine {
     snooped: Vec<usize>,
     lose: Vec<usize>,
     misses: Vec<Miss>,
+    /// Lines that left caches, if they are logged.
+    evictions: Option<Box<Log>>,
     /// The current address space, in the upper bits of every line number.
     space: u64,
+    /// The sizes of pages, for TLBs with several.
+    sizes: Option<Box<Sizes>>,
     /// State of [`Machine::run`] for many accesses at once; `None` if evictions of one cache affect another.
     streams: Option<Streams>,
 }
@@ -143,25 +159,58 @@ impl Machine {
         let layout = spec.layout()?;
         let caches: Vec<Cache> =
             (0..spec.caches.len()).map(|i| Cache::new(spec, &layout, i, watch)).collect();
-        let streams = Streams::new(spec, &layout);
+        let streams = if watch.evictions { None } else { Streams::new(spec, &layout) };
+        let evictions =
+            watch.evictions.then(|| Box::new(Log::new(caches.iter().map(|cache| cache.capacity))));
         let Layout { shift, first, snooped, .. } = layout;
+        let firsts = (0..spec.cores).map(|core| {
+            let mut own: Vec<usize> =
+                first.iter().skip(core).step_by(spec.cores).flatten().copied().collect();
+            own.sort_unstable();
+            own.dedup();
+            own
+        });
         Ok(Machine {
             caches,
+            firsts: firsts.collect(),
             first,
+            shares_firsts: spec.caches.iter().any(|cache| cache.core.is_some() && cache.n_cores > 1),
             shift,
             line_mask: u64::MAX >> shift,
             filter: (!snooped.is_empty()).then(|| Filter::new(snooped.len())),
             snooped,
             lose: Vec::new(),
             misses: Vec::new(),
+            evictions,
             space: 0,
+            sizes: Sizes::new(spec),
             streams,
         })
     }
 
     /// Number of cores.
     pub fn n_cores(&self) -> usize {
-        self.first.len()
+        self.firsts.len()
+    }
+
+    /// Whether cores share first caches.
+    pub(crate) fn shares_firsts(&self) -> bool {
+        self.shares_firsts
+    }
+
+    /// For each core, the first core that has the same first data cache; empty if none share one.
+    pub(crate) fn neighbours(&self) -> Vec<usize> {
+        let mut owner = vec![None; self.caches.len()];
+        let owners = self.first.iter().take(self.n_cores()).enumerate();
+        let cores: Vec<usize> = owners.map(|(core, [_, data])| *owner[*data].get_or_insert(core)).collect();
+        let is_own = cores.iter().enumerate().all(|(core, owner)| core == *owner);
+        if is_own { Vec::new() } else { cores }
+    }
+
+    /// Demand hits and misses of a core's first caches; cheap enough to call for each batch.
+    pub(crate) fn first_hits_and_misses(&self, core: usize) -> (u64, u64) {
+        let counts = self.firsts[core].iter().map(|cache| self.hits_and_misses(*cache));
+        counts.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1))
     }
 
     /// log2 of the line size in bytes.
@@ -174,15 +223,28 @@ impl Machine {
         self.first[core]
     }
 
-    /// Sets the address space of all further accesses. Its number must fit into the bits that line numbers leave free:
-    /// [`Machine::shift`] of them, and not all ones.
+    /// Sets the address space of all further accesses. Its number must be below [`Machine::n_spaces`].
     pub fn set_space(&mut self, space: u64) {
-        self.space = space << (64 - self.shift);
+        self.space = space << (64 - self.shift + self.size_bits());
+    }
+
+    /// Number of address spaces that fit into the bits that line numbers leave free, at most 2^32. All ones is excluded, so
+    /// that no page has the number of an empty place.
+    pub fn n_spaces(&self) -> u64 {
+        (1 << (self.shift - self.size_bits()).min(32)) - 1
+    }
+
+    /// Bits of a line number that hold the number of its page's size.
+    fn size_bits(&self) -> u32 {
+        self.sizes.as_ref().map_or(0, |sizes| sizes.bits())
     }
 
     /// Simulates one access of a core; flushes are included.
     #[inline]
     pub fn access(&mut self, core: usize, kind: AccessKind, addr: u64, size: u32, pc: u64) {
+        if self.sizes.is_some() {
+            return self.access_pages(core, kind, addr, size, pc);
+        }
         let [instr, data] = self.first[core];
         match kind {
             AccessKind::Fetch => self.request(instr, addr, size, Purpose::Fetch, pc),
@@ -190,8 +252,10 @@ impl Machine {
             AccessKind::Write => self.request(data, addr, size, Purpose::Write, pc),
             AccessKind::Prefetch => self.request(data, addr, size, Purpose::Prefetch, pc),
             AccessKind::PrefetchInstr => self.request(instr, addr, size, Purpose::Prefetch, pc),
-            AccessKind::FlushData => self.flush(data, addr, size),
-            AccessKind::FlushInstr => self.flush(instr, addr, size),
+            AccessKind::FlushData | AccessKind::FlushInstr => {
+                self.caused_by(pc);
+                self.flush(if kind == AccessKind::FlushData { data } else { instr }, addr, size);
+            }
         }
     }
 
@@ -215,6 +279,7 @@ impl Machine {
         if last < first || (request.size == 0 && first != last) {
             return;
         }
+        self.caused_by(request.pc);
         for line in first..=last {
             self.request_line(cache, line | self.space, request);
             request = request.rest_at((line + 1) << self.shift);
@@ -222,6 +287,14 @@ impl Machine {
     }
 
     fn request_line(&mut self, at: usize, line: u64, request: Request) {
+        if let Some(sizes) = &self.sizes
+            && !sizes.holds(at, line, self.shift)
+        {
+            if let Some(parent) = self.caches[at].parent {
+                self.request_line(parent, line, request);
+            }
+            return;
+        }
         let cache = &mut self.caches[at];
         let is_write = request.purpose == Purpose::Write;
         if cache.is_victims {
@@ -232,6 +305,9 @@ impl Machine {
             cache.ledger.hits[request.purpose.class()] += 1;
             if is_write && cache.is_coherent {
                 self.write_up(at, line);
+            }
+            if is_write {
+                self.note_dirty(at, line, is_write);
             }
             return;
         }
@@ -248,6 +324,7 @@ impl Machine {
             Some(victim) => self.lost(at, victim),
             None => self.caches[at].ledger.loaded += 1,
         }
+        self.note_dirty(at, line, is_write);
         if !request.purpose.is_prefetch() && !self.caches[at].prefetcher.is_none() {
             self.prefetch(at, line, request);
         }
@@ -263,7 +340,7 @@ impl Machine {
             if is_write && cache.is_coherent {
                 self.write_up(at, line);
             }
-            self.caches[at].take_away(line, Taken::Exclusion);
+            self.take_away(at, line, Taken::Exclusion);
             if let Some(served) = &mut self.caches[at].served {
                 served.add(line);
             }
@@ -319,14 +396,30 @@ impl Machine {
 
     /// Invalidates a line in a cache and in all caches below it.
     fn invalidate(&mut self, at: usize, line: u64, why: Taken) {
-        self.caches[at].take_away(line, why);
+        self.take_away(at, line, why);
         for i in 0..self.caches[at].children.len() {
             self.invalidate(self.caches[at].children[i], line, why);
         }
     }
 
+    /// Invalidates a line in a cache alone.
+    fn take_away(&mut self, at: usize, line: u64, why: Taken) {
+        if self.caches[at].take_away(line, why) && self.note_left(at, line, why.into()) {
+            self.write_back(at, line);
+        }
+    }
+
     /// Handles the eviction of a line from a cache.
     fn lost(&mut self, at: usize, victim: u64) {
+        let is_written_back = self.note_left(at, victim, Left::Replaced);
+        self.let_go(at, victim);
+        if is_written_back {
+            self.write_back(at, victim);
+        }
+    }
+
+    /// Tells other caches of the eviction of a line.
+    fn let_go(&mut self, at: usize, victim: u64) {
         if self.caches[at].is_inclusive {
             for i in 0..self.caches[at].children.len() {
                 self.invalidate(self.caches[at].children[i], victim, Taken::Inclusion);
@@ -399,16 +492,22 @@ impl Machine {
         while let Some(at) = next {
             let cache = &mut self.caches[at];
             cache.ledger.rest.flushes += 1;
-            if !is_nothing {
-                cache.remove_all((first | self.space)..=(last | self.space));
-            }
             next = cache.parent;
+            let (first, last) = (first | self.space, last | self.space);
+            if !is_nothing && self.evictions.is_some() {
+                self.flush_logged(at, first, last);
+            } else if !is_nothing {
+                cache.remove_all(first..=last);
+            }
         }
     }
 
     /// Empties all caches and forgets the lines referenced before. Counts stay unchanged.
     pub fn empty(&mut self) {
         self.caches.iter_mut().for_each(Cache::empty);
+        if let Some(log) = &mut self.evictions {
+            log.empty();
+        }
         if let Some(filter) = &mut self.filter {
             let stats = filter.stats;
             *filter = Filter::new(self.snooped.len());

@@ -27,6 +27,7 @@ macro_rules! machine_options {
             crate::options::POLICY,
             crate::options::PREFETCHER,
             crate::options::COHERENCE,
+            crate::options::MACHINE,
             crate::options::SKIP_REFS,
             crate::options::WARMUP_REFS,
             crate::options::WARMUP_FRACTION,
@@ -42,7 +43,7 @@ mod rows;
 pub(crate) use rows::Teller;
 
 use crate::caches;
-use crate::options::{fit_cores, option};
+use crate::options::{fit_trace, option};
 use crate::simulate::{OPTIONAL, Setup};
 use hashbrown::HashMap;
 use quipu_model::ReportBody;
@@ -101,7 +102,7 @@ impl Tool for MissTool {
     }
 
     fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let options = &fit_cores(options, trace);
+        let options = &fit_trace(options, trace);
         if trace.meta().data == Recorded::Nothing {
             return Err(Error::missing(format!(
                 "tool `{}` looks at loads that miss, and this trace has no accesses to data",
@@ -140,6 +141,7 @@ result! {
     /// Loads that miss the last-level cache with a steady stride.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Misses {
+        pub machine: String => "The machine, in words.";
         pub read_misses: u64 => "Reads that missed all caches.";
         pub threshold: u64 => "Minimum number of such misses for a load to be listed.";
         pub hints: Vec<Hint> => "Loads, by ascending address.";
@@ -206,7 +208,7 @@ impl Strides {
             }
         }
         hints.sort_unstable_by_key(|hint| hint.pc);
-        Misses { read_misses: self.total, threshold, hints }
+        Misses { machine: String::new(), read_misses: self.total, threshold, hints }
     }
 }
 
@@ -216,6 +218,7 @@ impl ReportBody for Misses {
         if self.read_misses == 0 {
             return document.with(Block::Note("no read missed the last cache".to_owned()));
         }
+        document.blocks.push(Block::Note(format!("machine: {}", self.machine)));
         document.blocks.push(Block::Facts(vec![
             ("reads that no cache had".into(), vec![Cell::Count(self.read_misses)]),
             ("enough for a load to be listed".into(), vec![Cell::Count(self.threshold)]),

@@ -31,7 +31,7 @@ pub(crate) struct Opt {
     /// Number of ways of each set that have ever held a line.
     filled: Box<[u32]>,
     ways: usize,
-    mask: u64,
+    n_sets: u64,
 }
 
 impl Opt {
@@ -42,12 +42,14 @@ impl Opt {
             keepers: vec![0; sets * (ways - 1)].into(),
             filled: vec![0; sets].into(),
             ways,
-            mask: sets as u64 - 1,
+            n_sets: sets as u64,
         }
     }
 
     fn index(&self, line: u64) -> usize {
-        (line & self.mask) as usize // Below the number of sets.
+        // Below the number of sets. A division is slow even beside the look-ups of this policy.
+        let is_power = self.n_sets.is_power_of_two();
+        (if is_power { line & (self.n_sets - 1) } else { line % self.n_sets }) as usize
     }
 
     /// Whether a line used at `then` is still held at `now`; if so, assigns a keeper to it for that stretch.
@@ -149,9 +151,8 @@ mod tests {
 
         #[test]
         fn each_access_is_a_hit_if_and_only_if_it_is_with_a_look_ahead(
-            lines in prop::collection::vec(0..24u64, 0..400), sets in 0..3u32, ways in 1..7usize
+            lines in prop::collection::vec(0..24u64, 0..400), sets in 1..6usize, ways in 1..7usize
         ) {
-            let sets = 1 << sets;
             let mut opt = Opt::new(sets, ways);
             let hits: Vec<bool> = lines
                 .iter()

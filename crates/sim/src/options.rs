@@ -5,11 +5,25 @@ use crate::place::Placing;
 use crate::spec::{Policy, Prefetch};
 use quipu_model::options::Kind;
 use quipu_model::{Error, OptionSpec, Options, Result, ShardKind, Trace};
+use std::ops::RangeInclusive;
 
 const CACHES: &str = "Caches";
-const MACHINE: &str = "Machine";
+const OF_MACHINE: &str = "Machine";
 const PART: &str = "Range";
 const TYPING: &str = "Types";
+/// Options of caches that a machine of a real processor makes itself.
+const CACHE_OPTIONS: &[&str] = &[
+    "line-size",
+    "l1i-size",
+    "l1i-assoc",
+    "l1d-size",
+    "l1d-assoc",
+    "ll-size",
+    "ll-assoc",
+    "policy",
+    "prefetcher",
+    "coherence",
+];
 /// Options that cannot be combined with `warmup-fraction`.
 const REFS: &[&str] = &["warmup-refs"];
 
@@ -24,7 +38,7 @@ pub(crate) const fn option(
     OptionSpec::new(name, kind, default, doc).group(group)
 }
 
-pub(crate) const CORES: OptionSpec = option("cores", Kind::Count, "4", "cores of the machine", MACHINE);
+pub(crate) const CORES: OptionSpec = option("cores", Kind::Count, "4", "cores of the machine", OF_MACHINE);
 pub(crate) const LINE_SIZE: OptionSpec =
     option("line-size", Kind::Bytes, "64", "bytes in a line, a power of two", CACHES);
 pub(crate) const L1I_SIZE: OptionSpec =
@@ -52,12 +66,33 @@ pub(crate) const PREFETCHER: OptionSpec = option(
 );
 pub(crate) const COHERENCE: OptionSpec =
     OptionSpec::flag("coherence", "invalidate written lines in other cores' caches").group(CACHES);
+/// The machine of a real processor.
+pub const MACHINE: OptionSpec = option(
+    "machine",
+    Kind::Text,
+    "none",
+    "machine of a real processor, such as amd-zen3; `quipu sim cache --machine list` lists them with their sources",
+    OF_MACHINE,
+)
+.excludes(CACHE_OPTIONS);
+pub(crate) const PAGE_SIZE: OptionSpec =
+    option("page-size", Kind::Bytes, "4K", "page size, a power of two, such as 4K, 2M or 1G", "TLBs");
 /// File for the misses of the last cache; only for commands that write it.
 pub const MISS_FILE: OptionSpec = option(
     "miss-file",
     Kind::Path,
     "none",
     "write each miss of the last-level cache to this gzip file: process, PC, address",
+    CACHES,
+)
+.excludes(&["machine"]);
+/// File for the lines that leave caches; only for commands that write it.
+pub const EVICTIONS: OptionSpec = option(
+    "evictions",
+    Kind::Path,
+    "none",
+    "write each line that leaves a cache to this file of comma-separated values: process, PC, cache, address, reason, and \
+     whether it is written back",
     CACHES,
 );
 pub(crate) const SKIP_REFS: OptionSpec =
@@ -88,7 +123,8 @@ pub(crate) const RESET_AT: OptionSpec = option(
 )
 .value("POINTS");
 pub(crate) const CPU_SCHEDULING: OptionSpec =
-    OptionSpec::flag("cpu-scheduling", "run threads on the processors that the trace names").group(MACHINE);
+    OptionSpec::flag("cpu-scheduling", "run threads on the processors that the trace names")
+        .group(OF_MACHINE);
 pub(crate) const CAUSES: OptionSpec =
     OptionSpec::flag("causes", "classify misses as compulsory, capacity or conflict");
 pub(crate) const TOP: OptionSpec =
@@ -116,7 +152,8 @@ pub(crate) const CONFIG: OptionSpec = option(
     "none",
     "configuration file of drmemtrace's simulator; it defines all caches",
     "",
-);
+)
+.excludes(&["machine"]);
 /// Load address of the program.
 pub const BASE: OptionSpec = option(
     "base",
@@ -162,14 +199,29 @@ pub(crate) fn prefetcher(options: &Options) -> Prefetch {
     Prefetch::named(options.word(&PREFETCHER)).unwrap_or(Prefetch::NextLine)
 }
 
-/// Adapts options to a trace: if it is arranged by core, the machine has as many cores, unless the options set a number.
-pub fn fit_cores(options: &Options, trace: &dyn Trace) -> Options {
+/// Adapts options to a trace, as far as they do not say otherwise: if it is arranged by core, the machine has as many cores,
+/// and lines and pages have the sizes that the trace has recorded.
+pub fn fit_trace(options: &Options, trace: &dyn Trace) -> Options {
     let mut options = options.clone();
-    if is_by_core(trace) && !options.has(&CORES) {
-        // A number is always valid.
-        let _ = options.put(&CORES, &trace.shards().len().to_string());
+    let cores = is_by_core(trace).then(|| trace.shards().len() as u64);
+    let pages = plausible(trace.meta().page_bytes, 1024..=1 << 30);
+    for (spec, recorded) in [(&CORES, cores), (&LINE_SIZE, recorded_line(trace)), (&PAGE_SIZE, pages)] {
+        if let Some(recorded) = recorded.filter(|_| !options.has(spec)) {
+            // A number is always valid.
+            let _ = options.put(spec, &recorded.to_string());
+        }
     }
     options
+}
+
+/// Size of lines that a trace has recorded.
+pub(crate) fn recorded_line(trace: &dyn Trace) -> Option<u64> {
+    plausible(trace.meta().line_bytes, 16..=4096)
+}
+
+/// A recorded size; other sizes than these are those of a damaged trace.
+fn plausible(bytes: Option<u64>, sizes: RangeInclusive<u64>) -> Option<u64> {
+    bytes.filter(|bytes| bytes.is_power_of_two() && sizes.contains(bytes))
 }
 
 /// Rewrites an error about a machine in terms of the options that describe it.

@@ -1,8 +1,8 @@
 //! Assigns threads to cores. SPEC: drmemtrace.md#simulators.
 //!
 //! By default, a thread is assigned to the core with the fewest live threads when its first record comes, and stays there
-//! until it ends. With the processors recorded in the trace, a thread moves as it did when it was recorded. In traces of
-//! cores, the shard is the core.
+//! until it ends; of cores that share first caches, those whose caches serve fewer threads come first. With the processors
+//! recorded in the trace, a thread moves as it did when it was recorded. In traces of cores, the shard is the core.
 
 use hashbrown::HashMap;
 use quipu_model::lens::ThreadEvent;
@@ -41,6 +41,8 @@ pub struct Placement {
     processors: HashMap<u64, usize, FxBuildHasher>,
     /// Processor of each shard, if the trace records it.
     shards: Vec<Option<u64>>,
+    /// For each core, the first of those that share its first caches; empty if none do.
+    neighbours: Vec<usize>,
     has_begun: bool,
 }
 
@@ -53,8 +55,15 @@ impl Placement {
             threads: HashMap::default(),
             processors: HashMap::default(),
             shards: Vec::new(),
+            neighbours: Vec::new(),
             has_begun: false,
         }
+    }
+
+    /// Sets for each core the first of those that share its first caches, so that threads are spread over caches, as
+    /// operating systems do with hardware threads.
+    pub(crate) fn with_neighbours(self, neighbours: Vec<usize>) -> Placement {
+        Placement { neighbours, ..self }
     }
 
     /// Sets the processor of each shard. Markers at the end of a shard's stretch already name the processor to which the
@@ -90,7 +99,7 @@ impl Placement {
         if let Some(core) = self.threads.get(&key) {
             return Ok(Some(*core));
         }
-        let core = fewest(self.cores.iter().map(|core| core.live));
+        let core = self.emptiest();
         self.settle(key, core);
         Ok(Some(core))
     }
@@ -108,6 +117,18 @@ impl Placement {
             }
         }
         Ok(core)
+    }
+
+    /// The core with the fewest live threads; of several, one whose first caches serve the fewest.
+    fn emptiest(&self) -> usize {
+        if self.neighbours.is_empty() {
+            return fewest(self.cores.iter().map(|core| core.live));
+        }
+        let mut live = vec![0; self.cores.len()];
+        for (core, first) in self.cores.iter().zip(&self.neighbours) {
+            live[*first] += core.live;
+        }
+        fewest(self.cores.iter().zip(&self.neighbours).map(|(core, first)| (core.live, live[*first])))
     }
 
     fn settle(&mut self, thread: ThreadId, core: usize) {
@@ -182,6 +203,6 @@ pub(crate) fn processors(batch: &Batch) -> impl Iterator<Item = (u32, u64)> {
 }
 
 /// Index of the first of the smallest loads.
-fn fewest(loads: impl Iterator<Item = u64>) -> usize {
+fn fewest<L: Ord + Copy>(loads: impl Iterator<Item = L>) -> usize {
     loads.enumerate().min_by_key(|(_, load)| *load).map_or(0, |(core, _)| core)
 }

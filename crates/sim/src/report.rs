@@ -6,7 +6,7 @@ mod document;
 mod make;
 
 pub(crate) use document::COMPULSORY;
-pub(crate) use make::{Told, data_level_names, data_levels, make};
+pub(crate) use make::{Told, data_level_names, data_levels, groups, level_name, make};
 
 use crate::fields::MissingField;
 use crate::over_time::MissSteps;
@@ -22,7 +22,8 @@ result! {
     /// Hits and misses of caches or TLBs for a trace.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Simulated {
-        pub line_size: u64 => "Bytes in a line, or in a page for TLBs.";
+        pub line_size: u64 => "Bytes in a line, or in a page for TLBs; with pages of several sizes, in the smallest.";
+        pub machine: String => "The machine, in words.";
         pub recorded: Recording => "Completeness of fetches and data in the trace.";
         pub instructions: Option<u64> =>
             "Instructions simulated with statistics; `null` if the trace has none.";
@@ -95,7 +96,8 @@ result! {
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct CacheCounts {
         pub name: String => "Name of the cache.";
-        pub size: u64 => "Size in bytes; for TLBs, bytes covered by all entries.";
+        pub size: u64 =>
+            "Size in bytes; for TLBs, bytes covered by all entries, each with the smallest page that it can hold.";
         pub entries: u64, only_in_tables => "Capacity in lines; for TLBs, in pages.";
         pub line_size: u64, only_in_tables => "Bytes in a line or page.";
         pub assoc: u64 => "Associativity: lines in a set.";
@@ -160,7 +162,7 @@ impl Value for Causes<'_, Option<[u64; 3]>> {
 }
 
 result! {
-    /// Hits and misses of a cache during the warm-up or a stage.
+    /// Hits and misses of a cache or level during the warm-up or a stage, or by kernel code.
     #[derive(Clone, Copy, Debug, Default, PartialEq)]
     pub struct WarmupCounts {
         pub hits: u64 => "Accesses that hit.";
@@ -183,6 +185,9 @@ result! {
         pub prefetch_hits: u64 => "Prefetches that hit.";
         pub prefetch_misses: u64 => "Prefetches that missed.";
         pub causes: Option<[u64; 3]> as Causes => "Misses by cause; `null` without `causes`.";
+        pub kernel: Option<WarmupCounts>, perhaps =>
+            "Hits and misses of accesses by kernel code, which `hits` and `misses` include; left out if there were none, or \
+             with `top=0`.";
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Places are numbered through all sets. The lines themselves are in `sets`.
 
-use crate::spec::Rrip;
+use crate::spec::{Policy, Rrip};
 
 /// A set: its index, the number of its first place, and its number of ways.
 #[derive(Clone, Copy, Debug)]
@@ -329,6 +329,71 @@ impl Rule for Rripped {
 
     fn removed(&mut self, _set: Set, at: usize) {
         self.values[at] = self.distant;
+    }
+}
+
+/// The state of any policy but OPT, chosen at each use.
+#[derive(Clone, Debug)]
+pub(crate) enum Any {
+    Lru(Stamps),
+    Lfu(Lfu),
+    Fifo(Fifo),
+    BitPlru(BitPlru),
+    TreePlru(TreePlru),
+    Rrip(Rripped),
+    Random(Random),
+}
+
+impl Any {
+    /// State for a cache of `sets` sets; OPT, which needs state of another kind, is taken for LRU.
+    pub(crate) fn new(policy: Policy, sets: usize, ways: usize, seed: u64) -> Any {
+        let n = sets * ways;
+        match policy {
+            Policy::Lru | Policy::Opt => Any::Lru(Stamps::new(n)),
+            Policy::Lfu => Any::Lfu(Lfu::new(n)),
+            Policy::Fifo => Any::Fifo(Fifo::new(n, ways)),
+            Policy::BitPlru => Any::BitPlru(BitPlru::new(n, seed)),
+            Policy::TreePlru => Any::TreePlru(TreePlru::new(n)),
+            Policy::Rrip(rrip) => Any::Rrip(Rripped::new(rrip, n)),
+            Policy::Random => Any::Random(Random(Lots::new(seed))),
+        }
+    }
+}
+
+/// Expands to one expression for each policy.
+macro_rules! any {
+    ($any:expr, $name:ident => $body:expr) => {
+        match $any {
+            Any::Lru($name) => $body,
+            Any::Lfu($name) => $body,
+            Any::Fifo($name) => $body,
+            Any::BitPlru($name) => $body,
+            Any::TreePlru($name) => $body,
+            Any::Rrip($name) => $body,
+            Any::Random($name) => $body,
+        }
+    };
+}
+
+impl Rule for Any {
+    fn used(&mut self, set: Set, at: usize, hit: bool) {
+        any!(self, rule => rule.used(set, at, hit));
+    }
+
+    fn again(&mut self, at: usize, times: u64) {
+        any!(self, rule => rule.again(at, times));
+    }
+
+    fn victim(&mut self, set: Set) -> usize {
+        any!(self, rule => rule.victim(set))
+    }
+
+    fn evict(&mut self, set: Set, at: usize) {
+        any!(self, rule => rule.evict(set, at));
+    }
+
+    fn removed(&mut self, set: Set, at: usize) {
+        any!(self, rule => rule.removed(set, at));
     }
 }
 

@@ -7,7 +7,7 @@
 //! state, which is in `opt`.
 
 use crate::opt::Opt;
-use crate::rules::{BitPlru, Fifo, Lfu, Lots, Random, Recent, Rripped, Rule, Set, Stamps, TreePlru};
+use crate::rules::{Any, BitPlru, Fifo, Lfu, Lots, Random, Recent, Rripped, Rule, Set, Stamps, TreePlru};
 use crate::spec::Policy;
 use wide::u16x8;
 
@@ -48,6 +48,9 @@ pub(crate) enum Store {
     Rrip(Ways<Rripped>),
     Random(Ways<Random>),
     Opt(Opt),
+    /// Any policy but OPT, if the number of sets is no power of two. It chooses the policy at each use, because such caches
+    /// are the last ones of big machines, which few requests reach.
+    Divided(Ways<Any, Divided>),
 }
 
 /// Expands to one expression for each type of store.
@@ -63,6 +66,7 @@ macro_rules! each {
             $crate::sets::Store::Rrip($name) => $body,
             $crate::sets::Store::Random($name) => $body,
             $crate::sets::Store::Opt($name) => $body,
+            $crate::sets::Store::Divided($name) => $body,
         }
     };
 }
@@ -72,6 +76,9 @@ impl Store {
     /// Creates an empty store; `seed` initializes random policies.
     pub(crate) fn new(policy: Policy, sets: usize, ways: usize, seed: u64) -> Store {
         let n = sets * ways;
+        if !sets.is_power_of_two() && policy != Policy::Opt {
+            return Store::Divided(Ways::new(sets, ways, Any::new(policy, sets, ways, seed)));
+        }
         match policy {
             Policy::Lru if ways <= Recent::MAX_WAYS => Store::Lru(Ways::new(sets, ways, Recent::new(sets))),
             Policy::Lru => Store::WideLru(Ways::new(sets, ways, Stamps::new(n))),
@@ -133,27 +140,65 @@ fn tag(line: u64) -> u16 {
     (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u16 // The upper bits are mixed best.
 }
 
+/// Choice of the set for a line: the remainder of its number by the number of sets.
+pub(crate) trait Indexing: Copy {
+    /// Lines are divided among this many sets.
+    fn new(sets: usize) -> Self;
+    /// Index of the line's set, below the number of sets.
+    fn index(self, line: u64) -> usize;
+}
+
+/// A power of two of sets: the lowest bits of the line select the set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Masked(u64);
+
+impl Indexing for Masked {
+    fn new(sets: usize) -> Masked {
+        Masked(sets as u64 - 1)
+    }
+
+    #[inline(always)]
+    fn index(self, line: u64) -> usize {
+        (line & self.0) as usize // Below the number of sets.
+    }
+}
+
+/// Any number of sets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Divided(u64);
+
+impl Indexing for Divided {
+    fn new(sets: usize) -> Divided {
+        Divided(sets as u64)
+    }
+
+    #[inline]
+    fn index(self, line: u64) -> usize {
+        (line % self.0) as usize // Below the number of sets, which is at least one.
+    }
+}
+
 /// Lines at fixed ways.
 #[derive(Clone, Debug)]
-pub(crate) struct Ways<R> {
+pub(crate) struct Ways<R, I = Masked> {
     lines: Box<[u64]>,
     /// Tag of each line, with padding at the end, so that eight tags can be read from any position.
     tags: Box<[u16]>,
     ways: usize,
-    mask: u64,
+    indexing: I,
     /// Number of empty places; without any, the search for one is skipped.
     n_empty: usize,
     rule: R,
 }
 
-impl<R: Rule> Ways<R> {
-    fn new(sets: usize, ways: usize, rule: R) -> Ways<R> {
+impl<R: Rule, I: Indexing> Ways<R, I> {
+    fn new(sets: usize, ways: usize, rule: R) -> Ways<R, I> {
         let n = sets * ways;
         Ways {
             lines: vec![NO_LINE; n].into(),
             tags: vec![tag(NO_LINE); n + LANES].into(),
             ways,
-            mask: sets as u64 - 1,
+            indexing: I::new(sets),
             n_empty: n,
             rule,
         }
@@ -161,7 +206,7 @@ impl<R: Rule> Ways<R> {
 
     #[inline]
     fn set(&self, line: u64) -> Set {
-        let index = (line & self.mask) as usize; // Below the number of sets.
+        let index = self.indexing.index(line);
         Set { index, base: index * self.ways, ways: self.ways }
     }
 
@@ -215,7 +260,7 @@ impl<R: Rule> Ways<R> {
     }
 }
 
-impl<R: Rule> Lines for Ways<R> {
+impl<R: Rule, I: Indexing> Lines for Ways<R, I> {
     #[inline(always)]
     fn touch(&mut self, line: u64) -> Option<Slot> {
         let set = self.set(line);

@@ -1,6 +1,7 @@
 //! A machine as an analysis: takes batches in the order of time and returns a [`Simulated`](crate::Simulated).
 
 mod answer;
+mod modes;
 mod settings;
 pub(crate) mod sources;
 mod step;
@@ -14,7 +15,7 @@ pub(crate) use settings::{FUNCTIONS, OPTIONAL, columns};
 use crate::extent::Extent;
 use crate::fields::Fields;
 use crate::lane::Lane;
-use crate::machine::{Machine, Miss, Purpose, Rows, Watch};
+use crate::machine::{Eviction, Machine, Miss, Purpose, Rows, Watch};
 use crate::misses::{Strides, Teller};
 use crate::over_time::OverTime;
 use crate::physical::Translator;
@@ -23,6 +24,7 @@ use crate::recording::Executed;
 use crate::report::{self, ThreadCounts};
 use crate::resets::{Resets, Stage};
 use hashbrown::HashMap;
+use modes::{InKernel, Mode};
 use quipu_model::{Batch, Error, ErrorKind, Pass, Report, Result, Shard, ThreadId};
 use rustc_hash::FxBuildHasher;
 use sources::Sources;
@@ -33,10 +35,16 @@ use std::ops::Range;
 /// common sizes have none; a thousand accesses of a megabyte have millions.
 const MAX_LINES_AT_ONCE: u64 = 1 << 16;
 
-/// Receives the misses of caches that have a miss file.
+/// Receives the misses of caches that have a miss file, and the lines that leave caches.
 pub trait MissSink: Send {
     /// Receives one miss of a process.
     fn miss(&mut self, process: u64, miss: &Miss) -> Result<()>;
+
+    /// Receives one line that left a cache during accesses of a process, if the settings name a file for these.
+    fn evicted(&mut self, process: u64, eviction: &Eviction) -> Result<()> {
+        let _ = (process, eviction);
+        Ok(())
+    }
 
     /// Ends the list.
     fn end(&mut self) -> Result<()>;
@@ -68,6 +76,9 @@ pub struct Simulation {
     /// Misses by instruction, function and line.
     sources: Sources,
     threads: Vec<ThreadCounts>,
+    in_kernel: InKernel,
+    /// Hits and misses of each cache by kernel code.
+    kernel: Vec<(u64, u64)>,
     thread_at: HashMap<ThreadId, usize, FxBuildHasher>,
     /// Numbers of address spaces, and the number of times that TLBs were emptied to reuse them.
     processes: HashMap<(u16, u64), u64, FxBuildHasher>,
@@ -107,8 +118,9 @@ struct Turn {
     thread: usize,
     /// The address space, for TLBs.
     space: u64,
+    mode: Mode,
     /// Number of resets when hits and misses of the first caches were noted, and these counts.
-    before: (u64, [(u64, u64); 2]),
+    before: (u64, (u64, u64)),
 }
 
 impl fmt::Debug for Simulation {
@@ -123,7 +135,12 @@ impl Simulation {
     /// # Errors
     /// `Usage` if the description of the machine is inconsistent.
     pub fn new(settings: Setup, sink: Option<Box<dyn MissSink>>) -> Result<Simulation> {
-        let watch = Watch { causes: settings.causes, log: true, all: settings.types.is_some() };
+        let watch = Watch {
+            causes: settings.causes,
+            log: true,
+            all: settings.types.is_some(),
+            evictions: settings.evictions.is_some(),
+        };
         let machine = Machine::new(&settings.machine, watch)?;
         Ok(Simulation::with(settings, machine, sink))
     }
@@ -149,12 +166,15 @@ impl Simulation {
         Simulation {
             extent: settings.extent,
             placement: Placement::new(settings.placing, settings.machine.cores)
-                .with_shards(settings.processors.clone()),
+                .with_shards(settings.processors.clone())
+                .with_neighbours(machine.neighbours()),
             warmup: None,
             instrs: 0,
             accesses: 0,
             sources: Sources::default(),
             threads: Vec::new(),
+            in_kernel: InKernel::default(),
+            kernel: vec![(0, 0); caches.len()],
             thread_at: HashMap::default(),
             processes: HashMap::default(),
             n_rollovers: 0,
@@ -200,6 +220,7 @@ impl Simulation {
     fn take_alone(&mut self, batch: &Batch, turn: &mut Turn) -> Result<()> {
         self.resets.begin(batch);
         self.follow(batch);
+        turn.mode = Mode::begin(batch, self.in_kernel.follow(batch));
         // The trace may also list pages before its first access and among skipped records.
         turn.lane.begin(batch, !self.extent.is_all() || self.resets.is_near(), &mut self.physical);
         self.met += turn.lane.n_refs();
@@ -302,17 +323,11 @@ impl Simulation {
     fn space(&mut self, batch: &Batch) -> Result<u64> {
         let next = self.processes.len() as u64;
         let space = *self.processes.entry((batch.span.thread.workload, batch.span.process)).or_insert(next);
-        let limit = self.n_spaces();
+        let limit = self.machine.n_spaces();
         if space >= limit {
             return Err(Error::limit("processes on cores side by side", space + 1, limit));
         }
         Ok(space)
-    }
-
-    /// Number of address spaces that fit beside a page number. All ones is excluded, so that no page has the number of an
-    /// empty place.
-    fn n_spaces(&self) -> u64 {
-        (1 << self.machine.shift().min(32)) - 1
     }
 
     /// Makes room for the address spaces of `n_processes` more processes. When the numbers run out, TLBs are emptied and
@@ -320,7 +335,7 @@ impl Simulation {
     fn make_room(&mut self, n_processes: usize) {
         if self.settings.is_tlb
             && !self.processes.is_empty()
-            && (self.processes.len() + n_processes) as u64 > self.n_spaces()
+            && (self.processes.len() + n_processes) as u64 > self.machine.n_spaces()
         {
             self.processes.clear();
             self.n_rollovers += 1;
@@ -363,11 +378,36 @@ impl Simulation {
     }
 
     /// Simulates accesses in groups small enough that few misses have to be buffered.
-    fn run_rows(&mut self, batch: &Batch, mut rows: Range<usize>, turn: &Turn) -> Result<()> {
+    fn run_rows(&mut self, batch: &Batch, mut rows: Range<usize>, turn: &mut Turn) -> Result<()> {
         while !rows.is_empty() {
-            let end = rows.start + self.n_at_once(batch.accesses.size.get(rows.clone()).unwrap_or(&[]));
-            self.run_few(batch, rows.start..end.min(rows.end), turn)?;
-            rows.start = end;
+            let (same, is_kernel) = turn.mode.first(batch, &rows);
+            let mut part = rows.start..same;
+            rows.start = same;
+            while !part.is_empty() {
+                let end = part.start + self.n_at_once(batch.accesses.size.get(part.clone()).unwrap_or(&[]));
+                let few = part.start..end.min(part.end);
+                part.start = few.end;
+                if is_kernel {
+                    self.run_in_kernel(batch, few, turn)?;
+                } else {
+                    self.run_few(batch, few, turn)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Simulates accesses by kernel code.
+    fn run_in_kernel(&mut self, batch: &Batch, rows: Range<usize>, turn: &Turn) -> Result<()> {
+        // The counts are sums of differences, so those before are subtracted first.
+        for (cache, of) in self.kernel.iter_mut().enumerate() {
+            let (hits, misses) = self.machine.hits_and_misses(cache);
+            *of = (of.0.wrapping_sub(hits), of.1.wrapping_sub(misses));
+        }
+        self.run_few(batch, rows, turn)?;
+        for (cache, of) in self.kernel.iter_mut().enumerate() {
+            let (hits, misses) = self.machine.hits_and_misses(cache);
+            *of = (of.0.wrapping_add(hits), of.1.wrapping_add(misses));
         }
         Ok(())
     }
@@ -404,23 +444,18 @@ impl Simulation {
 
     /// Notes the counts of a core's first caches.
     fn note_hits(&self, turn: &mut Turn) {
-        let firsts = self.machine.first_caches(turn.lane.core);
-        turn.before = (self.epoch, firsts.map(|cache| self.machine.hits_and_misses(cache)));
+        turn.before = (self.epoch, self.machine.first_hits_and_misses(turn.lane.core));
     }
 
     /// Adds the hits and misses of a core's first caches since they were noted to the thread.
     fn add_hits(&mut self, turn: &Turn) {
-        let firsts = self.machine.first_caches(turn.lane.core);
         let (epoch, before) = turn.before;
         // After a reset of the statistics, the earlier counts are gone.
-        let before = if epoch == self.epoch { before } else { [(0, 0); 2] };
+        let before = if epoch == self.epoch { before } else { (0, 0) };
+        let after = self.machine.first_hits_and_misses(turn.lane.core);
         let counts = &mut self.threads[turn.thread];
-        let n_sides = if firsts[0] == firsts[1] { 1 } else { 2 };
-        for (cache, before) in firsts.into_iter().zip(before).take(n_sides) {
-            let after = self.machine.hits_and_misses(cache);
-            counts.hits += after.0 - before.0;
-            counts.misses += after.1 - before.1;
-        }
+        counts.hits += after.0 - before.0;
+        counts.misses += after.1 - before.1;
     }
 
     /// Attributes the misses logged so far, which belong to one thread's accesses at these rows.
@@ -461,6 +496,11 @@ impl Simulation {
                 sink.miss(batch.span.process, &miss)?;
             }
         }
+        for eviction in self.machine.take_evictions() {
+            if let Some(sink) = &mut self.sink {
+                sink.evicted(batch.span.process, &eviction)?;
+            }
+        }
         if let Some(over_time) = &mut self.over_time {
             over_time.advance(n_rows);
         }
@@ -496,6 +536,7 @@ impl Simulation {
         (self.instrs, self.accesses) = (0, 0);
         self.machine.reset_counts();
         self.sources.reset();
+        self.kernel.fill((0, 0));
         if let Some(fields) = &mut self.fields {
             fields.reset();
         }

@@ -153,6 +153,8 @@ pub struct CacheSpec {
     pub role: Role,
     /// The core whose first cache this is; `None` for caches further from the cores.
     pub core: Option<usize>,
+    /// Number of cores, from `core` on, that share it as their first cache, as the hardware threads of a core do.
+    pub n_cores: usize,
     /// Size in bytes.
     pub bytes: u64,
     /// Lines per set.
@@ -167,6 +169,8 @@ pub struct CacheSpec {
     pub inclusion: Inclusion,
     /// Path of a file that lists its misses.
     pub miss_file: Option<String>,
+    /// Sizes of the pages that it holds, for TLBs; empty for all.
+    pub pages: Vec<u64>,
 }
 
 impl CacheSpec {
@@ -176,6 +180,7 @@ impl CacheSpec {
             name: name.into(),
             role: Role::Unified,
             core: None,
+            n_cores: 1,
             bytes,
             ways,
             parent: None,
@@ -183,9 +188,29 @@ impl CacheSpec {
             prefetch: Prefetch::None,
             inclusion: Inclusion::Free,
             miss_file: None,
+            pages: Vec::new(),
         }
     }
+
+    /// Whether it holds pages of this size.
+    pub fn holds(&self, page_bytes: u64) -> bool {
+        self.pages.is_empty() || self.pages.contains(&page_bytes)
+    }
 }
+
+/// A range of addresses whose pages have a size of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LargePages {
+    /// Size of each page, a power of two.
+    pub bytes: u64,
+    /// First address, a multiple of the size.
+    pub first: u64,
+    /// Last address, the last byte of a page.
+    pub last: u64,
+}
+
+/// Most sizes of pages of a machine.
+pub const MAX_PAGE_SIZES: usize = 8;
 
 /// Description of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -198,6 +223,8 @@ pub struct MachineSpec {
     pub coherent: bool,
     /// The caches, in any order.
     pub caches: Vec<CacheSpec>,
+    /// Ranges of addresses with pages larger than `line_bytes`, for TLBs; otherwise empty.
+    pub large: Vec<LargePages>,
     /// Seed of random policies.
     pub seed: u64,
 }
@@ -264,7 +291,7 @@ impl Usual {
             ..CacheSpec::new("LL", self.ll.0, self.ll.1)
         });
         let Usual { cores, line_bytes, coherent, .. } = *self;
-        MachineSpec { cores, line_bytes, coherent, caches, seed: 0 }
+        MachineSpec { cores, line_bytes, coherent, caches, large: Vec::new(), seed: 0 }
     }
 }
 
@@ -277,7 +304,8 @@ pub struct Layout {
     pub parent: Vec<Option<usize>>,
     /// The children of each cache.
     pub children: Vec<Vec<usize>>,
-    /// The first instruction cache and the first data cache of each core.
+    /// The first instruction cache and the first data cache of each core; with pages of several sizes, those of each core
+    /// for the first size, then those for the second, and so on.
     pub first: Vec<[usize; 2]>,
     /// Number of sets of each cache.
     pub sets: Vec<u64>,
@@ -299,6 +327,7 @@ impl MachineSpec {
         if !self.line_bytes.is_power_of_two() || self.line_bytes < 4 {
             return Err(wrong("line_size", self.line_bytes, "a power of two, 4 or more"));
         }
+        self.check_large()?;
         if self.caches.len() > MAX_CACHES {
             return Err(wrong(
                 "number of caches",
@@ -361,6 +390,44 @@ impl MachineSpec {
         })
     }
 
+    /// Sizes of pages: `line_bytes` first, then each of the larger ones once.
+    pub fn page_sizes(&self) -> Vec<u64> {
+        let mut sizes = vec![self.line_bytes];
+        for LargePages { bytes, .. } in &self.large {
+            if !sizes.contains(bytes) {
+                sizes.push(*bytes);
+            }
+        }
+        sizes
+    }
+
+    /// Checks the ranges of large pages.
+    fn check_large(&self) -> Result<()> {
+        for of in &self.large {
+            if !of.bytes.is_power_of_two() || of.bytes <= self.line_bytes {
+                let rule = format!("pages of a power of two of bytes, more than {}", self.line_bytes);
+                return Err(wrong("large_pages", of.bytes, &rule));
+            }
+            let is_aligned =
+                of.first.is_multiple_of(of.bytes) && of.last.wrapping_add(1).is_multiple_of(of.bytes);
+            if !is_aligned || of.first > of.last {
+                let rule = format!("a range from one multiple of {} to a later one", of.bytes);
+                return Err(wrong("large_pages", of.first, &rule));
+            }
+        }
+        let mut ranges: Vec<(u64, u64)> = self.large.iter().map(|of| (of.first, of.last)).collect();
+        ranges.sort_unstable();
+        if let Some(pair) = ranges.windows(2).find(|pair| pair[1].0 <= pair[0].1) {
+            return Err(wrong("large_pages", pair[1].0, "ranges that do not overlap"));
+        }
+        let n_sizes = self.page_sizes().len();
+        if n_sizes > MAX_PAGE_SIZES || (n_sizes > 1 && self.line_bytes < 64) {
+            let rule = format!("at most {MAX_PAGE_SIZES} sizes of pages, none below 64 bytes");
+            return Err(wrong("large_pages", n_sizes as u64, &rule));
+        }
+        Ok(())
+    }
+
     fn sets(&self, cache: &CacheSpec) -> Result<u64> {
         let lines = cache.bytes / self.line_bytes;
         if lines == 0 {
@@ -379,11 +446,8 @@ impl MachineSpec {
             return Err(of(cache, "assoc", &cache.ways, &rule));
         }
         let sets = lines / cache.ways;
-        if !sets.is_power_of_two() || !cache.bytes.is_multiple_of(self.line_bytes) {
-            let rule = format!(
-                "what makes a power of two of sets; with line size {} and assoc {} it is {sets}",
-                self.line_bytes, cache.ways
-            );
+        if !cache.bytes.is_multiple_of(self.line_bytes) {
+            let rule = format!("a multiple of the line size {}", self.line_bytes);
             return Err(of(cache, "size", &cache.bytes, &rule));
         }
         if lines > MAX_LINES {
@@ -440,35 +504,44 @@ impl MachineSpec {
     }
 
     fn firsts(&self) -> Result<Vec<[usize; 2]>> {
-        let mut first = vec![[None; 2]; self.cores];
+        let sizes = self.page_sizes();
+        let mut first = vec![[None; 2]; self.cores * sizes.len()];
         for (i, cache) in self.caches.iter().enumerate() {
-            let Some(core) = cache.core else { continue };
-            let Some(sides) = first.get_mut(core) else {
-                return Err(of(cache, "core", &core, &format!("0 to {}", self.cores - 1)));
-            };
-            for (side, name) in [(0, "instruction"), (1, "data")] {
-                let fits = match cache.role {
-                    Role::Unified => true,
-                    Role::Instruction => side == 0,
-                    Role::Data => side == 1,
-                };
-                if fits && sides[side].replace(i).is_some() {
-                    let rule = format!("a core that has no other {name} cache");
-                    return Err(of(cache, "core", &core, &rule));
+            let Some(start) = cache.core else { continue };
+            for core in start..start.saturating_add(cache.n_cores.max(1)) {
+                if core >= self.cores {
+                    return Err(of(cache, "core", &core, &format!("0 to {}", self.cores - 1)));
+                }
+                let held = sizes.iter().enumerate().filter(|(_, bytes)| cache.holds(**bytes));
+                for (size, _) in held {
+                    let sides = &mut first[size * self.cores + core];
+                    if let Some(name) = claim(sides, cache.role, i) {
+                        let rule = format!("a core that has no other {name} cache");
+                        return Err(of(cache, "core", &core, &rule));
+                    }
                 }
             }
         }
-        let both = |(core, sides): (usize, [Option<usize>; 2])| match sides {
-            [Some(instr), Some(data)] => Ok([instr, data]),
-            [None, _] => Err(self.lacks(core, "instruction")),
-            [_, None] => Err(self.lacks(core, "data")),
+        let both = |(at, sides): (usize, [Option<usize>; 2])| {
+            let (core, size) = (at % self.cores, sizes[at / self.cores]);
+            match sides {
+                [Some(instr), Some(data)] => Ok([instr, data]),
+                [None, _] => Err(self.lacks(core, "instruction", size)),
+                [_, None] => Err(self.lacks(core, "data", size)),
+            }
         };
         first.into_iter().enumerate().map(both).collect()
     }
 
     #[cold]
-    fn lacks(&self, core: usize, what: &str) -> Error {
-        let allowed = format!("as many as have caches of their own; core {core} has no {what} cache");
+    fn lacks(&self, core: usize, what: &str, page_bytes: u64) -> Error {
+        let is_choosy = self.caches.iter().any(|cache| !cache.pages.is_empty());
+        let allowed = match is_choosy {
+            false => format!("as many as have caches of their own; core {core} has no {what} cache"),
+            true => format!(
+                "as many as have TLBs of their own; core {core} has no {what} TLB for pages of {page_bytes} bytes"
+            ),
+        };
         wrong("num_cores", self.cores as u64, &allowed)
     }
 
@@ -493,6 +566,22 @@ impl MachineSpec {
         snooped.sort_by(|a, b| self.caches[*a].name.cmp(&self.caches[*b].name));
         snooped
     }
+}
+
+/// Makes the cache `at` the first cache of a core, on the sides that its role serves. Returns the name of a side that has one
+/// already.
+fn claim(sides: &mut [Option<usize>; 2], role: Role, at: usize) -> Option<&'static str> {
+    for (side, name) in [(0, "instruction"), (1, "data")] {
+        let fits = match role {
+            Role::Unified => true,
+            Role::Instruction => side == 0,
+            Role::Data => side == 1,
+        };
+        if fits && sides[side].replace(at).is_some() {
+            return Some(name);
+        }
+    }
+    None
 }
 
 /// An error about an invalid cache. `config` parses the cache and the key out of the message, to add the line.

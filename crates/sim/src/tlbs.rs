@@ -5,14 +5,17 @@
 //! distinct. Fetches, reads and writes go through the TLBs; prefetches and flushes do not. An access that straddles pages
 //! counts on each page. (SPEC: drmemtrace.md#simulators.)
 //!
-//! Threads are placed on cores as in `caches`. `quipu sim tlb` is the same analysis with its own flags.
+//! Threads are placed on cores as in `caches`. `quipu sim tlb` is the same analysis with its own flags, and takes
+//! configuration files, also for pages of several sizes; `machine` names that of a real processor. Pages have the size that
+//! the trace has recorded, unless `page-size` is given.
 //!
 //! * **Needs** `accesses`; `instrs` with `reset-at` numbers; `threads.cpu` with `cpu-scheduling`.
 //!   Uses `accesses.fetch`, without which instruction TLBs have no accesses, and `accesses.pc`.
 
+use crate::config::{self, Config};
 use crate::options::{
-    CAUSES, CORES, CPU_SCHEDULING, POLICY, RESET_AT, SIM_REFS, SKIP_REFS, TOP, WARMUP_REFS, extent,
-    fit_cores, in_options, option, placing, policy,
+    CAUSES, CORES, CPU_SCHEDULING, MACHINE, PAGE_SIZE, POLICY, RESET_AT, SIM_REFS, SKIP_REFS, TOP,
+    WARMUP_REFS, extent, fit_trace, in_options, option, placing, policy,
 };
 use crate::recording::Recording;
 use crate::resets::Resets;
@@ -29,8 +32,6 @@ use quipu_model::{
 pub struct Tlbs;
 
 const TLBS: &str = "TLBs";
-const PAGE_SIZE: OptionSpec =
-    option("page-size", Kind::Bytes, "4K", "page size, a power of two, such as 4K, 2M or 1G", TLBS);
 const L1I_ENTRIES: OptionSpec =
     option("l1i-entries", Kind::Count, "32", "entries of each L1 instruction TLB", TLBS);
 const L1I_WAYS: OptionSpec = option("l1i-assoc", Kind::Count, "32", "its associativity", TLBS);
@@ -39,6 +40,15 @@ const L1D_WAYS: OptionSpec = option("l1d-assoc", Kind::Count, "32", "its associa
 const L2_ENTRIES: OptionSpec = option("l2-entries", Kind::Count, "1024", "entries of each L2 TLB", TLBS);
 const L2_WAYS: OptionSpec = option("l2-assoc", Kind::Count, "4", "its associativity", TLBS);
 const TLB_POLICY: OptionSpec = POLICY.default("LFU").group(TLBS);
+const TLB_MACHINE: OptionSpec = MACHINE.excludes(&[
+    "l1i-entries",
+    "l1i-assoc",
+    "l1d-entries",
+    "l1d-assoc",
+    "l2-entries",
+    "l2-assoc",
+    "policy",
+]);
 
 /// Static description of the tool.
 pub static INFO: ToolInfo = ToolInfo {
@@ -60,6 +70,7 @@ pub static INFO: ToolInfo = ToolInfo {
         L2_ENTRIES,
         L2_WAYS,
         TLB_POLICY,
+        TLB_MACHINE,
         SKIP_REFS,
         WARMUP_REFS,
         SIM_REFS,
@@ -81,16 +92,28 @@ impl Tool for Tlbs {
     }
 
     fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let options = &fit_cores(options, trace);
-        settings(options)?.pass(options, INFO.name, trace)
+        let options = &fit(options, None, trace);
+        settings(options, None)?.pass(options, INFO.name, trace)
     }
 }
 
-/// Builds settings from options.
+/// Adapts options to a configuration and a trace, as far as they do not say otherwise: pages have the size that the
+/// configuration says, or else that which the trace has recorded.
+pub fn fit(options: &Options, config: Option<&Config>, trace: &dyn Trace) -> Options {
+    let mut options = options.clone();
+    if let Some(bytes) = config.and_then(|config| config.page_bytes).filter(|_| !options.has(&PAGE_SIZE)) {
+        // A number is always valid.
+        let _ = options.put(&PAGE_SIZE, &bytes.to_string());
+    }
+    fit_trace(&options, trace)
+}
+
+/// Builds settings from options. The TLBs of a configuration, which may also be that of the option `machine`, override
+/// options, except for the size of pages; its record counts are overridden by them.
 ///
 /// # Errors
-/// `Usage` for an invalid value.
-pub fn settings(options: &Options) -> Result<Setup> {
+/// `Usage` for an invalid value, and for a configuration without TLBs.
+pub fn settings(options: &Options, config: Option<Config>) -> Result<Setup> {
     let page_bytes = options.count(&PAGE_SIZE);
     if !page_bytes.is_power_of_two() || page_bytes < 64 {
         let page = options.word(&PAGE_SIZE);
@@ -98,6 +121,39 @@ pub fn settings(options: &Options) -> Result<Setup> {
             "option `page-size` wants a power of two, 64 or more, found `{page}`"
         )));
     }
+    let config = config.map_or_else(|| config::preset(options), |config| Ok(Some(config)))?;
+    let mut extent = extent(options)?;
+    let mut cpu_scheduling = options.flag(&CPU_SCHEDULING);
+    let machine = match &config {
+        Some(config) => {
+            cpu_scheduling = config.add_to(options, &mut extent)?;
+            config.tlbs(page_bytes)?
+        }
+        None => usual(options, page_bytes)?,
+    };
+    Ok(Setup {
+        name: config.map(|config| config.name),
+        machine,
+        is_tlb: true,
+        extent,
+        resets: Resets::default(),
+        placing: placing(cpu_scheduling),
+        processors: Vec::new(),
+        causes: options.flag(&CAUSES),
+        top: options.length(&TOP),
+        strides: None,
+        physical: None,
+        evictions: None,
+        recording: Recording::default(),
+        types: None,
+        tells_types: None,
+        counts_cold: false,
+        over_time: false,
+    })
+}
+
+/// The two levels of TLBs that options describe.
+fn usual(options: &Options, page_bytes: u64) -> Result<MachineSpec> {
     let cores = options.length(&CORES);
     let sides = [
         ("L1I", "l1i", Role::Instruction, L1I_ENTRIES, L1I_WAYS),
@@ -121,12 +177,8 @@ pub fn settings(options: &Options) -> Result<Setup> {
             let allowed = if ways == 0 { "1 or more" } else { "a power of two, with TREE_PLRU" };
             return wrong("assoc", ways, allowed);
         }
-        if !entries.is_multiple_of(ways) || !(entries / ways).is_power_of_two() {
-            return wrong(
-                "entries",
-                entries,
-                &format!("a power of two times `{key}-assoc`, which is {ways}"),
-            );
+        if !entries.is_multiple_of(ways) {
+            return wrong("entries", entries, &format!("a multiple of `{key}-assoc`, which is {ways}"));
         }
         tlbs.push((name, role, CacheSpec { policy, role, ..CacheSpec::new("", bytes, ways) }));
     }
@@ -142,23 +194,8 @@ pub fn settings(options: &Options) -> Result<Setup> {
             });
         }
     }
-    let machine = MachineSpec { cores, line_bytes: page_bytes, coherent: false, caches, seed: 0 };
+    let machine =
+        MachineSpec { cores, line_bytes: page_bytes, coherent: false, caches, large: Vec::new(), seed: 0 };
     machine.layout().map_err(|error| in_options(&error))?;
-    Ok(Setup {
-        machine,
-        is_tlb: true,
-        extent: extent(options)?,
-        resets: Resets::default(),
-        placing: placing(options.flag(&CPU_SCHEDULING)),
-        processors: Vec::new(),
-        causes: options.flag(&CAUSES),
-        top: options.length(&TOP),
-        strides: None,
-        physical: None,
-        recording: Recording::default(),
-        types: None,
-        tells_types: None,
-        counts_cold: false,
-        over_time: false,
-    })
+    Ok(machine)
 }

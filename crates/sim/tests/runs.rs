@@ -98,8 +98,8 @@ fn mistakes_name_the_option_that_was_typed() {
         error.message().to_owned()
     };
     assert_eq!(
-        told(&Tlbs, "l2-entries=1000"),
-        "option `l2-entries`: found `1000`, allowed: a power of two times `l2-assoc`, which is 4"
+        told(&Tlbs, "l2-entries=1001"),
+        "option `l2-entries`: found `1001`, allowed: a multiple of `l2-assoc`, which is 4"
     );
     assert_eq!(told(&Tlbs, "l1i-assoc=0"), "option `l1i-assoc`: found `0`, allowed: 1 or more");
     assert_eq!(told(&Caches, "cores=0"), "option `cores`: found `0`, allowed: 1 to 4096");
@@ -108,7 +108,7 @@ fn mistakes_name_the_option_that_was_typed() {
         told(&Caches, "line-size=48"),
         "option `line-size`: found `48`, allowed: a power of two, 4 or more"
     );
-    assert!(told(&Caches, "l1d-size=33K").starts_with("option `l1d-size`: found `33792`, allowed: "));
+    assert!(told(&Caches, "l1d-size=32800").starts_with("option `l1d-size`: found `32800`, allowed: "));
     assert!(told(&Caches, "ll-assoc=3").starts_with("option `ll-assoc`: found `3`, allowed: "));
 }
 

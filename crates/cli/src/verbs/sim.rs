@@ -6,9 +6,11 @@ use crate::page::{self, PageOptions};
 use crate::typing::{TypeOptions, Typing};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use quipu::engine::{Planned, tables};
+use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::pass::Detail;
-use quipu::model::{Error, OptionSpec, Trace, Window};
-use quipu::sim::{MISS_FILE, OTHER_MODELS, caches, tlbs};
+use quipu::model::{Error, Given, OptionSpec, Trace, Window};
+use quipu::sim::config::{self, PRESETS, Preset};
+use quipu::sim::{EVICTIONS, MACHINE, MISS_FILE, OTHER_MODELS, caches, tlbs};
 use quipu_console::Common;
 use quipu_console::flags::{Flagged, Flags, named};
 use quipu_console::input::Input;
@@ -32,6 +34,8 @@ const AFTER_HELP: &str = "\
 Examples:
   quipu sim cache trace.zip
   quipu sim cache --config hierarchy.conf --causes trace.dir
+  quipu sim cache --machine list
+  quipu sim cache --machine amd-zen3 --cores 4 trace.dir
   quipu sim tlb --page-size 2M --json trace.dir
   quipu sim sweep --level ll --sizes 1M..16M --ways 8,16 --policies LRU,RRIP --bound trace.zip
 
@@ -44,6 +48,10 @@ const CACHE_HELP: &str = "\
 Examples:
   quipu sim cache trace.zip
   quipu sim cache --l1d-size 48K --l1d-assoc 12 --policy RRIP --causes trace.zip
+  quipu sim cache --machine list
+  quipu sim cache --machine intel-skylake --cores 2 trace.zip
+  quipu sim cache --machine intel-skylake --print-machine > hierarchy.conf
+  quipu sim cache --evictions evictions.csv trace.zip
   quipu sim cache --config hierarchy.conf --json trace.dir | jq .results.caches.levels
   quipu sim cache --warmup-refs 1000000 --sim-refs 10000000 --csv trace.zip > caches.csv
 
@@ -57,6 +65,9 @@ const TLB_HELP: &str = "\
 Examples:
   quipu sim tlb trace.zip
   quipu sim tlb --page-size 2M --l2-entries 2048 --l2-assoc 8 trace.dir
+  quipu sim tlb --machine arm-neoverse-n1 --page-size 64K trace.dir
+  quipu sim tlb --machine amd-zen3 --print-machine > machine.conf
+  quipu sim tlb --config machine.conf trace.zip
   quipu sim tlb --json trace.zip | jq .results.tlbs.levels
 
 Exit codes:
@@ -85,10 +96,10 @@ enum Machine {
 struct CacheOptions {
     #[command(flatten)]
     run: RunOptions,
-    /// Configuration file of drmemtrace's simulator, or of the model's; it defines all caches
+    /// Configuration file of drmemtrace's simulator, or of the model's; it defines all caches. `--print-machine` prints one
     #[arg(long, value_name = "FILE", help_heading = "Caches",
           conflicts_with_all = ["l1i-size", "l1i-assoc", "l1d-size", "l1d-assoc", "ll-size", "ll-assoc",
-                                "line-size", "policy", "prefetcher", "coherence", "miss-file", "cores"])]
+                                "line-size", "policy", "prefetcher", "coherence", "miss-file", "cores", "machine"])]
     config: Option<PathBuf>,
     /// Cache model: Quipu's, or that of Cacheray's simulator with its faults, which needs a --config of its own
     #[arg(long, value_name = "MODEL", help_heading = "Caches", value_parser = models(), default_value = OWN)]
@@ -119,8 +130,10 @@ fn models() -> PossibleValuesParser {
 struct TlbOptions {
     #[command(flatten)]
     run: RunOptions,
-    // Accepted only to give a helpful error.
-    #[arg(long, hide = true)]
+    /// Configuration file; it defines all TLBs, also for pages of several sizes. `--print-machine` prints one
+    #[arg(long, value_name = "FILE", help_heading = "TLBs",
+          conflicts_with_all = ["l1i-entries", "l1i-assoc", "l1d-entries", "l1d-assoc", "l2-entries", "l2-assoc",
+                                "policy", "cores", "machine"])]
     config: Option<PathBuf>,
     #[command(flatten)]
     flags: Flags<TlbFlags>,
@@ -139,6 +152,9 @@ struct RunOptions {
     csv: CsvOption,
     #[command(flatten)]
     page: PageOptions,
+    /// Print the configuration file of --machine instead of simulating; a copy can be edited and given as --config
+    #[arg(long, requires = "machine", help_heading = "Machine")]
+    print_machine: bool,
     #[command(flatten)]
     flags: Flags<RunFlags>,
     #[command(flatten)]
@@ -177,7 +193,7 @@ impl Flagged for CacheFlags {
     fn specs() -> Vec<OptionSpec> {
         let types = TypeOptions::specs();
         let mut specs = caches::INFO.options.to_vec();
-        specs.push(MISS_FILE);
+        specs.extend([MISS_FILE, EVICTIONS]);
         specs.retain(|spec| !COMMON.contains(&spec.name) && !types.iter().any(|of| of.name == spec.name));
         specs
     }
@@ -195,46 +211,54 @@ impl Flagged for TlbFlags {
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     match &options.machine {
+        Machine::Cache(options) if options.run.is_about_machines(&options.flags) => {
+            options.run.tell_machines(&options.flags, screen)
+        }
+        Machine::Tlb(options) if options.run.is_about_machines(&options.flags) => {
+            options.run.tell_machines(&options.flags, screen)
+        }
         Machine::Cache(options) => {
             let config = options.config.as_deref();
             match OTHER_MODELS.iter().find(|model| model.name == options.model) {
                 Some(model) => {
                     let plan = |trace: &dyn Trace| simulation::plan_other(model, config, trace);
-                    simulate(&options.run, None, "levels", &plan, common, screen)
+                    let cores = options.run.n_cores(None, options.flags.given())?;
+                    simulate(&options.run, cores, "levels", &plan, common, screen)
                 }
                 None => {
-                    let misses = options.flags.given().last("miss-file");
-                    let screen = misses.map_or(*screen, |path| screen.beside(path.as_ref()));
-                    simulate(&options.run, config, CACHES, &|trace| options.plan(trace), common, &screen)
+                    let lists = [MISS_FILE.name, EVICTIONS.name].map(|name| options.flags.given().last(name));
+                    let beside = |screen: Screen, path: &str| screen.beside(path.as_ref());
+                    let screen = lists.into_iter().flatten().fold(*screen, beside);
+                    let cores = options.run.n_cores(config, options.flags.given())?;
+                    simulate(&options.run, cores, CACHES, &|trace| options.plan(trace), common, &screen)
                 }
             }
         }
-        Machine::Tlb(TlbOptions { config: Some(_), .. }) => {
-            Err(Error::usage("TLBs have no configuration file, `--config` is for caches")
-                .hint("say `quipu sim cache --config FILE`, or describe TLBs by --page-size, --l1d-entries, --l2-assoc, …")
-                .into())
-        }
         Machine::Tlb(options) => {
-            simulate(&options.run, None, CACHES, &|trace| options.plan(trace), common, screen)
+            let cores = options.run.n_cores(options.config.as_deref(), options.flags.given())?;
+            simulate(&options.run, cores, CACHES, &|trace| options.plan(trace), common, screen)
         }
         Machine::Sweep(options) => sweep::run(options, common, screen),
     }
 }
 
+/// The name that stands for the list of machines.
+const ALL_MACHINES: &str = "list";
+
 /// The list that `--csv` prints for our own caches and TLBs.
 const CACHES: &str = "caches";
 
-/// Simulates one machine, which may come from a configuration file. `--csv` without a name prints the list `usual`.
+/// Simulates one machine, which has this number of cores if anything sets it. `--csv` without a name prints the list `usual`.
 fn simulate(
     run: &RunOptions,
-    config: Option<&Path>,
+    cores: Option<usize>,
     usual: &str,
     plan: &dyn Fn(&dyn Trace) -> quipu::model::Result<Planned>,
     common: &Common,
     screen: &Screen,
 ) -> Result<Outcome> {
     run.page.check(run.json || run.csv.csv.is_some())?;
-    let trace = run.input.open_onto(run.n_cores(config)?)?;
+    let trace = run.input.open_onto(cores)?;
     let planned = plan(&*trace).map_err(|error| session::not_for_trace(error, &*trace, screen))?;
     let name = planned.info.name;
     let extent = run.input.extent(Window::All);
@@ -315,20 +339,59 @@ impl TlbOptions {
     fn plan(&self, trace: &dyn Trace) -> quipu::model::Result<Planned> {
         let mut given = self.run.flags.given().clone();
         given.extend(self.flags.given().iter());
-        simulation::plan_tlbs(&given, &self.run.around(), trace)
+        let around = Surroundings { config: self.config.clone(), ..self.run.around() };
+        simulation::plan_tlbs(&given, &around, trace)
     }
 }
 
 impl RunOptions {
-    /// Number of cores of the machine, if it was set.
-    fn n_cores(&self, config: Option<&Path>) -> quipu::model::Result<Option<usize>> {
+    /// Whether the answer is about machines that can be simulated: their list, or the file of one.
+    fn is_about_machines<S>(&self, flags: &Flags<S>) -> bool {
+        self.print_machine || flags.given().last(MACHINE.name) == Some(ALL_MACHINES)
+    }
+
+    /// Prints the list of machines, or the file of one.
+    fn tell_machines<S>(&self, flags: &Flags<S>, screen: &Screen) -> Result<Outcome> {
+        match flags.given().last(MACHINE.name) {
+            Some(name) if name != ALL_MACHINES => screen.text(Preset::named(name)?.text)?,
+            _ if self.json => {
+                let machine = |preset: &Preset| {
+                    let (name, title, source) = (preset.name, preset.title(), preset.source());
+                    serde_json::json!({ "name": name, "title": title, "source": source })
+                };
+                screen.json(&PRESETS.iter().map(machine).collect::<Vec<_>>().into())?;
+            }
+            _ => {
+                let row = |preset: &Preset| {
+                    vec![Cell::from(preset.name), Cell::from(preset.title()), Cell::from(preset.source())]
+                };
+                let grid = Grid {
+                    title: String::new(),
+                    head: ["machine", "processor", "source"].map(str::to_owned).into(),
+                    rows: PRESETS.iter().map(row).collect(),
+                    more: 0,
+                };
+                screen.documents([&Document::new("Machines").with(Block::Grid(grid))])?;
+            }
+        }
+        Ok(Outcome::Fine)
+    }
+
+    /// Number of cores of the machine, if an option or its configuration sets it.
+    fn n_cores(&self, config: Option<&Path>, given: &Given) -> quipu::model::Result<Option<usize>> {
         match (self.flags.given().last("cores"), config) {
             (Some(cores), _) => {
                 let cores = number::number(cores).map_err(Error::usage)?;
                 Ok(Some(usize::try_from(cores).unwrap_or(usize::MAX)))
             }
             (None, Some(config)) => simulation::cores_of(config).map(Some),
-            (None, None) => Ok(None),
+            (None, None) => match given.last(MACHINE.name) {
+                Some(name) => {
+                    let preset = Preset::named(name)?;
+                    Ok(Some(config::parse(preset.text, preset.name)?.machine.cores))
+                }
+                None => Ok(None),
+            },
         }
     }
 

@@ -487,7 +487,12 @@ fn analyse(
             }
             "tlbs" => {
                 let around = Surroundings { config: None, ..around.clone() };
-                simulation::plan_tlbs(&given_of(request, &request.tlb_options), &around, trace)
+                let mut given = given_of(request, &request.tlb_options);
+                // DynamoRIO's pages do not depend on the trace.
+                if given.last("page-size").is_none() {
+                    given.add("page-size", "4K");
+                }
+                simulation::plan_tlbs(&given, &around, trace)
                     .map_err(|error| in_their_words(&error, TLB_NAMES))?
             }
             "misses" => {

@@ -21,6 +21,7 @@ result! {
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct TypeReport {
         pub line_size: u64 => "Bytes in a line.";
+        pub machine: String => "The machine, in words.";
         pub levels: Vec<String> => "Cache levels that data goes through, from the cores to memory.";
         pub all: Numbers => "All accesses.";
         pub unknown: Numbers => "Accesses to memory outside all regions.";
@@ -163,6 +164,8 @@ result! {
 /// Facts about the run that the report needs in addition to counts.
 pub(crate) struct Around<'a> {
     pub(crate) line_size: u64,
+    /// The machine, in words.
+    pub(crate) machine: String,
     pub(crate) levels: Vec<String>,
     pub(crate) threads: &'a [ThreadCounts],
     pub(crate) top: usize,
@@ -244,6 +247,7 @@ impl Fields {
         shared.truncate(around.top);
         TypeReport {
             line_size: around.line_size,
+            machine: around.machine.clone(),
             levels: around.levels.clone(),
             all,
             unknown,

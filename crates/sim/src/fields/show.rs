@@ -21,6 +21,7 @@ impl ReportBody for TypeReport {
         if self.all.accesses == 0 || (detail == Detail::Brief && self.types.is_empty()) {
             return document;
         }
+        document.blocks.push(Block::Note(format!("machine: {}", self.machine)));
         document.blocks.push(Block::Figures(self.figures()));
         if !self.has_types {
             let how = "There is no debug information and no file of types: types are names of annotations, and have no fields.";

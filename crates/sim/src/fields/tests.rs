@@ -451,7 +451,13 @@ fn rows_at_once_are_told_as_one_by_one() {
             plain.threads[thread] = counters;
         }
         assert!(n_told > 500, "{n_told}");
-        let around = |levels| Around { line_size: 1 << line_shift, levels, threads: &[], top: 1000 };
+        let around = |levels| Around {
+            line_size: 1 << line_shift,
+            machine: String::new(),
+            levels,
+            threads: &[],
+            top: 1000,
+        };
         let [quick, plain] =
             [quick, plain].map(|fields| format!("{:?}", fields.report(&around(vec!["L1".to_owned()]))));
         assert!(quick == plain, "{quick}\n{plain}");

@@ -35,7 +35,7 @@ use crate::caches;
 use crate::config;
 use crate::options::{
     BASE, BINARY, COHERENCE, CONFIG, CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE,
-    LINE_SIZE, LL_ASSOC, LL_SIZE, POLICY, PREFETCHER, TOP, TYPES, fit_cores,
+    LINE_SIZE, LL_ASSOC, LL_SIZE, MACHINE, POLICY, PREFETCHER, TOP, TYPES, fit_trace,
 };
 use crate::simulate::{OPTIONAL, Setup};
 use quipu_model::result::{Fields, Shape};
@@ -73,6 +73,7 @@ pub static INFO: ToolInfo = ToolInfo {
         COHERENCE,
         CPU_SCHEDULING,
         CONFIG,
+        MACHINE,
     ],
     in_report: true,
 };
@@ -91,7 +92,7 @@ impl Tool for TypeTool {
     }
 
     fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let options = &fit_cores(options, trace);
+        let options = &fit_trace(options, trace);
         settings(options, trace)?.pass(options, INFO.name, trace)
     }
 }

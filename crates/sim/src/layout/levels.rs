@@ -47,6 +47,7 @@ impl Levels {
                 common.get(..n).unwrap_or("")
             });
             let name = if caches.len() == 1 { first.trim_end_matches('0') } else { common };
+            let name = name.trim_end_matches('-');
             if name.is_empty() { first.to_owned() } else { name.to_owned() }
         };
         let names = caches.iter().map(name).collect();

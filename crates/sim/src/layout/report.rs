@@ -5,6 +5,7 @@ use super::declare;
 use super::run::Side;
 use super::text;
 use super::tool::Plan;
+use crate::describe::describe;
 use quipu_model::ReportBody;
 use quipu_model::doc::{Block, Cell, Document, Grid, Listing};
 use quipu_model::number::counted;
@@ -21,6 +22,7 @@ result! {
         pub align: u64 => "Alignment, in bytes.";
         pub arrays: u64, named("regions") => "Regions with several elements.";
         pub singles: u64, named("single_regions") => "Regions with one element.";
+        pub machine: String => "The machine, in words.";
         pub levels: Vec<String> => "Cache levels that data goes through, from the cores to memory.";
         pub accesses: u64 => "Reads and writes of the type.";
         pub other_accesses: u64 => "All other reads and writes.";
@@ -178,6 +180,7 @@ impl LayoutReport {
             align: plan.members.align,
             arrays: plan.survey.arrays,
             singles: plan.survey.singles,
+            machine: describe(None, &plan.machine, false),
             levels,
             accesses: accesses.iter().flatten().sum(),
             other_accesses,
@@ -330,6 +333,7 @@ impl ReportBody for LayoutReport {
                     Cell::Count(self.accesses + self.other_accesses),
                 ],
             ),
+            ("machine".to_owned(), vec![Cell::Text(self.machine.clone())]),
         ];
         let mut document = Document::new("Layout").with(Block::Facts(facts));
         document.blocks.push(Block::Grid(self.layout_grid()));

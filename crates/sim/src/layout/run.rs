@@ -46,7 +46,7 @@ impl LayoutPass {
     /// `Usage` if the description of the machine is inconsistent.
     pub(super) fn new(plan: Arc<Plan>) -> Result<LayoutPass> {
         let n_counters = plan.members.units.len() + 1;
-        let watch = Watch { causes: false, log: true, all: true };
+        let watch = Watch { log: true, all: true, ..Watch::default() };
         let side = |moved: Option<Moved>| -> Result<Side> {
             Ok(Side {
                 machine: Machine::new(&plan.machine, watch)?,
@@ -59,9 +59,10 @@ impl LayoutPass {
         for arrangement in &plan.layouts {
             sides.push(side(Some(Moved::new(arrangement.clone(), plan.fresh)))?);
         }
+        let neighbours = sides[0].machine.neighbours();
         let mut pass = LayoutPass {
             live: plan.live.clone(),
-            placement: Placement::new(plan.placing, plan.machine.cores),
+            placement: Placement::new(plan.placing, plan.machine.cores).with_neighbours(neighbours),
             sides,
             accesses: vec![[0; 2]; n_counters],
             n_others: 0,

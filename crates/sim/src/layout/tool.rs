@@ -46,7 +46,7 @@ use super::units::Members;
 use crate::fields::{TypeSource, missing_types};
 use crate::options::{
     BASE, BINARY, COHERENCE, CONFIG, CORES, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE, LINE_SIZE, LL_ASSOC,
-    LL_SIZE, POLICY, PREFETCHER, TYPES, fit_cores, is_by_core, option,
+    LL_SIZE, MACHINE, POLICY, PREFETCHER, TYPES, fit_trace, is_by_core, option,
 };
 use crate::place::Placing;
 use crate::simulate::OPTIONAL;
@@ -121,6 +121,7 @@ pub static INFO: ToolInfo = ToolInfo {
     options: &[
         TYPE, BINARY, TYPES, BASE, ORDER, SPLIT, ARRAYS, PAD, ALIGN, REMAP, LANGUAGE, CORES, LINE_SIZE,
         L1I_SIZE, L1I_ASSOC, L1D_SIZE, L1D_ASSOC, LL_SIZE, LL_ASSOC, POLICY, PREFETCHER, COHERENCE, CONFIG,
+        MACHINE,
     ],
     in_report: false,
 };
@@ -163,7 +164,7 @@ impl Tool for LayoutTool {
     }
 
     fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let options = &fit_cores(options, trace);
+        let options = &fit_trace(options, trace);
         Ok(Box::new(LayoutPass::new(Arc::new(plan(options, trace)?))?))
     }
 }

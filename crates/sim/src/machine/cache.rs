@@ -143,7 +143,7 @@ impl Cache {
         if is_victims || watch.causes {
             quick = 0;
         }
-        if is_coherent {
+        if is_coherent || watch.evictions {
             quick &= !(1 << Purpose::Write as u8);
         }
         Cache {
@@ -167,7 +167,8 @@ impl Cache {
             is_victims,
             prefetcher: Prefetcher::new(of.prefetch),
             joins: joins(of, sets),
-            set_mask: if is_indifferent && !watch.causes { sets - 1 } else { 0 },
+            // No bits of the address select one of a number of sets that is no power of two.
+            set_mask: if is_indifferent && !watch.causes && sets.is_power_of_two() { sets - 1 } else { 0 },
             served: (is_victims && matches!(of.policy, Policy::Rrip(_))).then(Seen::default),
             capacity,
             children,
@@ -212,13 +213,16 @@ impl Cache {
         self.ledger.rest = Counts::default();
     }
 
-    pub(super) fn take_away(&mut self, line: u64, why: Taken) {
-        if self.store.remove(line) {
+    /// Invalidates a line; returns whether it was there.
+    pub(super) fn take_away(&mut self, line: u64, why: Taken) -> bool {
+        let was_there = self.store.remove(line);
+        if was_there {
             match why {
                 Taken::Inclusion => self.ledger.rest.parent_invalidations += 1,
                 Taken::Coherence => self.ledger.rest.write_invalidations += 1,
                 Taken::Exclusion => self.ledger.rest.exclusive_invalidations += 1,
             }
         }
+        was_there
     }
 }

@@ -249,7 +249,14 @@ impl Lone {
             core: Some(core),
             ..cache.clone()
         });
-        let spec = MachineSpec { cores, line_bytes, coherent: false, caches: caches.collect(), seed };
+        let spec = MachineSpec {
+            cores,
+            line_bytes,
+            coherent: false,
+            caches: caches.collect(),
+            large: Vec::new(),
+            seed,
+        };
         let layout = spec.layout()?;
         let watch = Watch::default();
         Ok(Lone {

@@ -146,10 +146,10 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// `None` if evictions of one cache affect another.
+    /// `None` if evictions of one cache affect another, or pages have several sizes.
     pub(super) fn new(spec: &MachineSpec, layout: &Layout) -> Option<Streams> {
         let is_free = |cache: &CacheSpec| cache.inclusion == Inclusion::Free;
-        if spec.coherent || !spec.caches.iter().all(is_free) {
+        if spec.coherent || !spec.large.is_empty() || !spec.caches.iter().all(is_free) {
             return None;
         }
         let chain = |first: usize| std::iter::successors(Some(first), |at| layout.parent[*at]);
@@ -169,11 +169,13 @@ impl Streams {
 /// lines go to other sets, or cannot evict the line used last.
 pub(super) fn joins(cache: &CacheSpec, sets: u64) -> bool {
     let keeps = cache.policy == Policy::Lru && cache.ways > 1;
+    // With another number of sets, the line after the last of the address space can be in the same set.
+    let is_power = sets.is_power_of_two();
     match cache.prefetch {
         Prefetch::None => true,
-        Prefetch::NextLine => keeps || sets > 1,
+        Prefetch::NextLine => keeps || (sets > 1 && is_power),
         Prefetch::Stride => keeps,
-        Prefetch::Stream => sets > MAX_WANTED as u64,
+        Prefetch::Stream => sets > MAX_WANTED as u64 && is_power,
     }
 }
 

@@ -23,7 +23,7 @@ fn three_levels(inclusion: Inclusion, policy: Policy, prefetch: Prefetch, cohere
         caches.push(CacheSpec { parent, inclusion, policy, ..CacheSpec::new(format!("L2{core}"), 1024, 4) });
     }
     caches.push(CacheSpec { inclusion, policy, ..CacheSpec::new("LLC", 2048, 4) });
-    MachineSpec { cores: 2, line_bytes: 64, coherent, caches, seed: 3 }
+    MachineSpec { cores: 2, line_bytes: 64, coherent, caches, large: Vec::new(), seed: 3 }
 }
 
 fn index(spec: &MachineSpec, name: &str) -> usize {
@@ -123,7 +123,7 @@ proptest! {
         accesses in accesses(true), policy in policies(), prefetch in prefetchers()
     ) {
         let spec = three_levels(Inclusion::Free, policy, prefetch, false);
-        let mut machine = Machine::new(&spec, Watch { causes: true, log: true, all: false }).unwrap();
+        let mut machine = Machine::new(&spec, Watch { causes: true, log: true, ..Watch::default() }).unwrap();
         let mut n_lines = 0;
         for (core, kind, addr, size) in accesses {
             machine.access(core, kind, addr, size, addr >> 7);
@@ -151,7 +151,7 @@ proptest! {
     #[test]
     fn many_accesses_at_once_do_what_they_do_one_by_one(
         accesses in accesses(true), policy in 0..Policy::NAMES.len(), prefetch in prefetchers(),
-        shape in 0..4usize, causes: bool, is_demand_only: bool
+        shape in 0..5usize, causes: bool, is_demand_only: bool
     ) {
         let policy = Policy::NAMES[policy].1;
         let mut spec = three_levels(Inclusion::Free, policy, prefetch, false);
@@ -168,9 +168,11 @@ proptest! {
                 let last = CacheSpec { policy, prefetch, ..CacheSpec::new("L2", 1024, 4) };
                 spec.caches = vec![unified(0), unified(1), last];
             }
+            // One set more than a power of two in each cache.
+            4 => spec.caches.iter_mut().for_each(|cache| cache.bytes += 64 * cache.ways),
             _ => {}
         }
-        let watch = Watch { causes, log: true, all: true };
+        let watch = Watch { causes, log: true, all: true, evictions: false };
         let mut single = Machine::new(&spec, watch).unwrap();
         let mut many = single.clone();
         let mut runs = accesses.chunk_by(|a, b| a.0 == b.0);
@@ -206,10 +208,103 @@ proptest! {
     }
 
     #[test]
-    fn logs_and_causes_do_not_change_the_counts(accesses in accesses(true), policy in policies()) {
-        let spec = three_levels(Inclusion::Exclusive, policy, Prefetch::NextLine, true);
+    fn evictions_and_write_backs_are_those_of_two_plain_levels(
+        accesses in prop::collection::vec((0..24u64, any::<bool>()), 0..300)
+    ) {
+        let parent = Some("L2".to_owned());
+        let first = CacheSpec { core: Some(0), parent, ..CacheSpec::new("L1", 4 * 64, 2) };
+        let caches = vec![first, CacheSpec::new("L2", 6 * 64, 2)];
+        let spec = MachineSpec { cores: 1, line_bytes: 64, coherent: false, caches, large: Vec::new(), seed: 0 };
+        let mut machine = Machine::new(&spec, Watch { evictions: true, ..Watch::default() }).unwrap();
+        let mut expected = Vec::new();
+        // Lines of each set of each level, the most recently used first, and whether each is dirty.
+        let mut levels = [vec![Vec::<(u64, bool)>::new(); 2], vec![Vec::new(); 3]];
+        for (line, is_write) in accesses {
+            let kind = if is_write { AccessKind::Write } else { AccessKind::Read };
+            machine.access(0, kind, line * 64, 8, line);
+            let [l1, l2] = &mut levels;
+            let of_l1 = (line % 2) as usize;
+            if let Some(at) = l1[of_l1].iter().position(|held| held.0 == line) {
+                let (_, is_dirty) = l1[of_l1].remove(at);
+                l1[of_l1].insert(0, (line, is_dirty || is_write));
+                continue;
+            }
+            let set = &mut l2[(line % 3) as usize];
+            let held = set.iter().position(|held| held.0 == line).map(|at| set.remove(at));
+            set.insert(0, held.unwrap_or((line, false)));
+            if set.len() > 2 {
+                let (victim, is_dirty) = set.pop().unwrap();
+                expected.push((1_u32, victim * 64, is_dirty, line));
+            }
+            l1[of_l1].insert(0, (line, is_write));
+            if l1[of_l1].len() > 2 {
+                let (victim, is_dirty) = l1[of_l1].pop().unwrap();
+                expected.push((0_u32, victim * 64, is_dirty, line));
+                let below = l2[(victim % 3) as usize].iter_mut().find(|held| held.0 == victim);
+                if let Some(held) = below.filter(|_| is_dirty) {
+                    held.1 = true;
+                }
+            }
+        }
+        let evictions: Vec<Eviction> = machine.take_evictions().collect();
+        prop_assert!(evictions.iter().all(|of| of.left == Left::Replaced));
+        let found = evictions.iter().map(|of| (of.cache, of.addr, of.is_written_back, of.pc));
+        let found: Vec<_> = found.collect();
+        prop_assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn pages_of_several_sizes_go_to_the_tlbs_that_hold_them(
+        accesses in prop::collection::vec((0..3u64, 0..0x80u64, 1..0x30u32), 0..300)
+    ) {
+        let text = "num_cores 1 large_pages { size 64K from 0x40000 to 0x80000 }\n\
+                    SMALL { shared_by 1 entries 4 assoc 2 pages 4K parent BOTH }\n\
+                    LARGE { shared_by 1 entries 2 assoc full pages 64K parent SOME }\n\
+                    SOME { shared_by 1 entries 1 assoc 1 pages 2M,4K parent BOTH }\n\
+                    BOTH { shared_by 1 entries 6 assoc 2 pages 4K,64K }\n";
+        let spec = crate::config::parse(text, "c").unwrap().tlbs(4096).unwrap();
+        let mut machine = Machine::new(&spec, Watch::default()).unwrap();
+        let mut tlbs = [PlainTlb::new(2, 2), PlainTlb::new(1, 2), PlainTlb::new(3, 2)];
+        for (space, page, n) in accesses {
+            let (addr, size) = (page << 12 | 0xf00, n << 8);
+            machine.set_space(space);
+            let rows = Rows {
+                kind: &[AccessKind::Read],
+                addr: &[addr],
+                size: &[size],
+                pc: &[],
+                is_demand_only: true,
+            };
+            machine.run(0, rows);
+            let mut at = addr;
+            while at < addr + u64::from(size) {
+                let is_large = (0x4_0000..0x8_0000).contains(&at);
+                let shift = if is_large { 16 } else { 12 };
+                let number = at >> shift | u64::from(is_large) << 52 | space << 53;
+                if !tlbs[usize::from(is_large)].touch(number) {
+                    tlbs[2].touch(number);
+                }
+                at = ((at >> shift) + 1) << shift;
+            }
+        }
+        for (name, plain) in ["SMALL0", "LARGE0", "BOTH0"].into_iter().zip(&tlbs) {
+            let of = machine.counts(index(&spec, name));
+            prop_assert_eq!((of.hits, of.misses), (plain.hits, plain.misses), "{}", name);
+        }
+        // It holds no large pages, so it passes these on.
+        let some = machine.counts(index(&spec, "SOME0"));
+        prop_assert_eq!((some.hits, some.misses), (0, 0));
+    }
+
+    #[test]
+    fn logs_and_causes_do_not_change_the_counts(
+        accesses in accesses(true), policy in policies(), inclusive: bool, coherent: bool
+    ) {
+        let inclusion = if inclusive { Inclusion::Inclusive } else { Inclusion::Exclusive };
+        let spec = three_levels(inclusion, policy, Prefetch::NextLine, coherent);
         let mut plain = Machine::new(&spec, Watch::default()).unwrap();
-        let mut watched = Machine::new(&spec, Watch { causes: true, log: true, all: false }).unwrap();
+        let watch = Watch { causes: true, log: true, evictions: true, ..Watch::default() };
+        let mut watched = Machine::new(&spec, watch).unwrap();
         for (core, kind, addr, size) in accesses {
             plain.access(core, kind, addr, size, 0);
             watched.access(core, kind, addr, size, 0);
@@ -222,10 +317,138 @@ proptest! {
     }
 }
 
+#[test]
+fn the_remainder_selects_the_set_if_their_number_is_no_power_of_two() {
+    // Three sets of two ways: lines 0, 3, 6 and 9 share one.
+    let mut machine = one(6 * 64, 2);
+    for line in [0u64, 3, 1, 2, 4, 0, 6, 0, 3] {
+        machine.access(0, AccessKind::Read, line * 64, 1, 0);
+    }
+    // 0 hits before and after 6 replaces 3.
+    assert_eq!((machine.counts(0).hits, machine.counts(0).misses), (2, 7));
+    let mut lines = machine.lines(0);
+    lines.sort_unstable();
+    assert_eq!(lines, [0, 1, 2, 3, 4]);
+}
+
+/// Cache, first address, reason and write-back of the lines that left caches since the last call.
+fn left(machine: &mut Machine) -> Vec<(u32, u64, Left, bool)> {
+    machine.take_evictions().map(|of| (of.cache, of.addr, of.left, of.is_written_back)).collect()
+}
+
+#[test]
+fn lines_leave_caches_for_reasons() {
+    let watch = Watch { evictions: true, ..Watch::default() };
+    let first = |core: usize, bytes: u64| CacheSpec {
+        core: Some(core),
+        parent: Some("L2".to_owned()),
+        ..CacheSpec::new(format!("L1{core}"), bytes, 1)
+    };
+    let of = |inclusion: Inclusion| MachineSpec {
+        cores: 2,
+        line_bytes: 64,
+        coherent: true,
+        caches: vec![first(0, 64), first(1, 64), CacheSpec { inclusion, ..CacheSpec::new("L2", 128, 1) }],
+        large: Vec::new(),
+        seed: 0,
+    };
+    // Two sets of one way; both first caches have one line.
+    let mut machine = Machine::new(&of(Inclusion::Inclusive), watch).unwrap();
+    machine.access(0, AccessKind::Write, 0, 8, 0);
+    assert_eq!(left(&mut machine), []);
+    machine.access(1, AccessKind::Read, 128, 8, 0);
+    // Line 2 replaces line 0 in the second level; the first cache writes its line to memory.
+    assert_eq!(left(&mut machine), [(2, 0, Left::Replaced, false), (0, 0, Left::Inclusion, true)]);
+    machine.access(0, AccessKind::Write, 128, 8, 0);
+    assert_eq!(left(&mut machine), [(1, 128, Left::Coherence, false)]);
+    machine.access(0, AccessKind::Read, 64, 8, 0);
+    // The line is written to the second level, which writes it on when it is flushed.
+    assert_eq!(left(&mut machine), [(0, 128, Left::Replaced, true)]);
+    machine.access(0, AccessKind::FlushData, 0, 256, 0);
+    let flushed = [(0, 64, Left::Flush, false), (2, 64, Left::Flush, false), (2, 128, Left::Flush, true)];
+    assert_eq!(left(&mut machine), flushed);
+
+    let mut machine = Machine::new(&of(Inclusion::Exclusive), watch).unwrap();
+    machine.access(0, AccessKind::Write, 0, 8, 0);
+    machine.access(0, AccessKind::Read, 64, 8, 0);
+    // The second level takes what the first one loses, and stays dirty.
+    assert_eq!(left(&mut machine), [(0, 0, Left::Replaced, true)]);
+    machine.access(0, AccessKind::Read, 0, 8, 0);
+    assert_eq!(left(&mut machine), [(2, 0, Left::Exclusion, false), (0, 64, Left::Replaced, false)]);
+    machine.access(0, AccessKind::FlushData, 0, 8, 0);
+    assert_eq!(left(&mut machine), [(0, 0, Left::Flush, true)]);
+}
+
+/// A TLB under LRU, as plainly as can be.
+struct PlainTlb {
+    sets: Vec<Vec<u64>>,
+    ways: usize,
+    hits: u64,
+    misses: u64,
+}
+
+impl PlainTlb {
+    fn new(sets: usize, ways: usize) -> PlainTlb {
+        PlainTlb { sets: vec![Vec::new(); sets], ways, hits: 0, misses: 0 }
+    }
+
+    /// Uses a page; returns whether it was there.
+    fn touch(&mut self, page: u64) -> bool {
+        let n_sets = self.sets.len() as u64;
+        let set = &mut self.sets[(page % n_sets) as usize];
+        let held = set.iter().position(|held| *held == page);
+        set.insert(0, page);
+        match held {
+            Some(at) => {
+                set.remove(at + 1);
+                self.hits += 1;
+            }
+            None => {
+                set.truncate(self.ways);
+                self.misses += 1;
+            }
+        }
+        held.is_some()
+    }
+}
+
+#[test]
+fn cores_that_share_a_first_cache_find_each_others_lines() {
+    let first = CacheSpec {
+        core: Some(0),
+        n_cores: 2,
+        parent: Some("L2".to_owned()),
+        ..CacheSpec::new("L1", 512, 2)
+    };
+    let third = CacheSpec { core: Some(2), parent: Some("L2".to_owned()), ..CacheSpec::new("M1", 512, 2) };
+    let caches = vec![first, third, CacheSpec::new("L2", 1024, 4)];
+    for coherent in [false, true] {
+        let caches = caches.clone();
+        let spec = MachineSpec { cores: 3, line_bytes: 64, coherent, caches, large: Vec::new(), seed: 0 };
+        let mut machine = Machine::new(&spec, Watch::default()).unwrap();
+        for (core, kind) in
+            [(0, AccessKind::Write), (1, AccessKind::Read), (2, AccessKind::Write), (1, AccessKind::Read)]
+        {
+            machine.access(core, kind, 0x1000, 8, 0);
+        }
+        let counts = |cache: usize| (machine.counts(cache).hits, machine.counts(cache).misses);
+        // With coherence, the write of core 2 takes the line from the first two.
+        let shared = if coherent { (1, 2) } else { (2, 1) };
+        assert_eq!((counts(0), counts(1)), (shared, (0, 1)));
+    }
+}
+
 /// A machine of one core with one cache of this size.
 fn one(bytes: u64, ways: u64) -> Machine {
     let cache = CacheSpec { core: Some(0), ..CacheSpec::new("L1", bytes, ways) };
-    let spec = MachineSpec { cores: 1, line_bytes: 64, coherent: false, caches: vec![cache], seed: 0 };
+    let spec = MachineSpec {
+        cores: 1,
+        line_bytes: 64,
+        coherent: false,
+        caches: vec![cache],
+        large: Vec::new(),
+        seed: 0,
+    };
     Machine::new(&spec, Watch { causes: true, ..Watch::default() }).unwrap()
 }
 
@@ -281,7 +504,14 @@ fn a_flush_takes_the_lines_of_its_range_out_of_all_levels() {
 #[test]
 fn address_spaces_do_not_share_pages() {
     let cache = CacheSpec { core: Some(0), ..CacheSpec::new("TLB", 32 * 4096, 32) };
-    let spec = MachineSpec { cores: 1, line_bytes: 4096, coherent: false, caches: vec![cache], seed: 0 };
+    let spec = MachineSpec {
+        cores: 1,
+        line_bytes: 4096,
+        coherent: false,
+        caches: vec![cache],
+        large: Vec::new(),
+        seed: 0,
+    };
     let mut machine = Machine::new(&spec, Watch::default()).unwrap();
     for space in [1, 2, 1] {
         machine.set_space(space);

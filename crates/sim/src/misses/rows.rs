@@ -7,7 +7,7 @@
 
 use crate::caches;
 use crate::machine::{Miss, Purpose};
-use crate::options::{fit_cores, option};
+use crate::options::{fit_trace, option};
 use crate::simulate::{OPTIONAL, Simulation};
 use crate::spec::CacheSpec;
 use quipu_model::column::Strings;
@@ -71,7 +71,7 @@ impl RowTool for Each {
         trace: &dyn Trace,
         taker: Arc<dyn RowTaker>,
     ) -> Result<Box<dyn DynPass>> {
-        let options = &fit_cores(options, trace);
+        let options = &fit_trace(options, trace);
         let settings = caches::settings(options, None)?.fitted(options, trace)?;
         settings.columns(INFO.name, trace)?;
         let teller = Teller::new(options.word(&CACHE), &settings.machine.caches, taker)?;
@@ -103,6 +103,7 @@ impl Teller {
         let is_meant = |cache: &CacheSpec| {
             let rest = cache.name.get(..name.len()).filter(|begin| begin.eq_ignore_ascii_case(name));
             let number = rest.and_then(|_| cache.name.get(name.len()..));
+            let number = number.map(|number| number.strip_prefix('-').unwrap_or(number));
             number.is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_digit()))
         };
         let names: Arc<[Option<String>]> =

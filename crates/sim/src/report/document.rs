@@ -24,6 +24,7 @@ impl ReportBody for Simulated {
             return document;
         }
         let what = if self.is_tlb { "TLBs" } else { "caches" };
+        document.blocks.push(Block::Note(format!("machine: {}", self.machine)));
         let counted = Instructions { in_trace: self.instructions, executed: self.executed };
         document.blocks.extend(notes(self.recorded.notes(Some(what), counted)));
         document.blocks.extend(notes(self.staged().into_iter().collect()));
@@ -144,6 +145,9 @@ impl Simulated {
         if causes {
             head.extend(["compulsory", "capacity", "conflict"]);
         }
+        if self.levels.iter().any(|level| level.kernel.is_some()) {
+            head.extend(["kernel misses", "kernel miss rate"]);
+        }
         let row = |level: &LevelCounts| {
             let mut row = vec![
                 Cell::from(level.name.as_str()),
@@ -160,6 +164,12 @@ impl Simulated {
                 row.push(Cell::Bytes(level.bytes_in));
             }
             row.extend(level.causes.iter().flatten().map(|count| Cell::Count(*count)));
+            if let Some(kernel) = level.kernel {
+                row.extend([
+                    Cell::Count(kernel.misses),
+                    share(rate(kernel.misses, kernel.hits + kernel.misses)),
+                ]);
+            }
             row
         };
         Grid {
@@ -191,7 +201,7 @@ impl Simulated {
             let came = cache.hits + cache.misses;
             let mut row = vec![Cell::from(cache.name.as_str())];
             if self.is_tlb {
-                row.extend([Cell::Count(cache.size / self.line_size.max(1)), Cell::Bytes(self.line_size)]);
+                row.extend([Cell::Count(cache.entries), Cell::Bytes(cache.line_size)]);
             } else {
                 row.push(Cell::Bytes(cache.size));
             }

@@ -4,6 +4,7 @@ use super::{
     CacheCounts, Coherence, CoreCounts, LevelCounts, MissingAt, MissingPc, Simulated, StageCounts,
     ThreadCounts, WarmupCounts, rate,
 };
+use crate::describe::describe;
 use crate::fields::MissingField;
 use crate::machine::{Counts, Machine};
 use crate::over_time::OverTime;
@@ -28,6 +29,8 @@ pub(crate) struct Told {
     pub(crate) sources: Sources,
     pub(crate) threads: Vec<ThreadCounts>,
     pub(crate) stages: Vec<Stage>,
+    /// Hits and misses of each cache by kernel code, if there were any.
+    pub(crate) kernel: Option<Vec<(u64, u64)>>,
     /// The fields with most misses, and the number of further fields that miss.
     pub(crate) fields: Option<(Vec<MissingField>, u64)>,
     pub(crate) over_time: Option<OverTime>,
@@ -78,6 +81,7 @@ pub(crate) fn make(settings: &Setup, machine: &Machine, placement: &Placement, m
     let over_time = told.over_time.map(|over_time| over_time.steps(first_and_last(&groups, &spec.caches)));
     Simulated {
         line_size: spec.line_bytes,
+        machine: describe(settings.name.as_deref(), spec, settings.is_tlb),
         is_tlb: settings.is_tlb,
         is_part: !settings.extent.is_all(),
         recorded,
@@ -89,7 +93,13 @@ pub(crate) fn make(settings: &Setup, machine: &Machine, placement: &Placement, m
         accesses: told.accesses,
         placing: placement.placing(),
         cores: cores.collect(),
-        levels: groups.iter().map(|(height, group)| level(*height, group, &caches, executed)).collect(),
+        levels: groups
+            .iter()
+            .map(|(height, group)| LevelCounts {
+                kernel: told.kernel.as_deref().map(|counts| sum_of(group, counts)),
+                ..level(*height, group, &caches, executed)
+            })
+            .collect(),
         stages: stages(&groups, told.stages),
         caches,
         threads: told.threads,
@@ -124,11 +134,13 @@ fn most_missing(all: impl IntoIterator<Item = (u64, Pair)>, top: usize) -> (Vec<
 }
 
 fn cache_counts(cache: &CacheSpec, counts: Counts, line_bytes: u64) -> CacheCounts {
+    let entries = cache.bytes / line_bytes.max(1);
+    let smallest = cache.pages.iter().copied().min().unwrap_or(line_bytes);
     CacheCounts {
         name: cache.name.clone(),
-        size: cache.bytes,
-        entries: cache.bytes / line_bytes.max(1),
-        line_size: line_bytes,
+        size: entries.saturating_mul(smallest),
+        entries,
+        line_size: smallest,
         assoc: cache.ways,
         policy: cache.policy.name(),
         coherent: false,
@@ -153,22 +165,24 @@ fn cache_counts(cache: &CacheSpec, counts: Counts, line_bytes: u64) -> CacheCoun
 }
 
 fn stages(groups: &[(usize, Vec<usize>)], stages: Vec<Stage>) -> Vec<StageCounts> {
-    let sum = |stage: &Stage, group: &[usize]| {
-        let counts = group.iter().map(|cache| stage.counts[*cache]);
-        let (hits, misses) = counts.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
-        WarmupCounts { hits, misses }
-    };
     let of = |stage: Stage| StageCounts {
         instructions: stage.instrs,
         accesses: stage.accesses,
-        levels: groups.iter().map(|(_, group)| sum(&stage, group)).collect(),
+        levels: groups.iter().map(|(_, group)| sum_of(group, &stage.counts)).collect(),
     };
     stages.into_iter().map(of).collect()
 }
 
+/// Hits and misses of a group of caches, from those of each cache.
+fn sum_of(group: &[usize], counts: &[(u64, u64)]) -> WarmupCounts {
+    let counts = group.iter().map(|cache| counts[*cache]);
+    let (hits, misses) = counts.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+    WarmupCounts { hits, misses }
+}
+
 /// Caches by level and type, each group with its height above the cores; groups for which the trace has no records are left
 /// out.
-fn groups(specs: &[CacheSpec], recorded: Recording) -> Vec<(usize, Vec<usize>)> {
+pub(crate) fn groups(specs: &[CacheSpec], recorded: Recording) -> Vec<(usize, Vec<usize>)> {
     let mut groups: Vec<((usize, u8), Vec<usize>)> = Vec::new();
     for (i, spec) in specs.iter().enumerate() {
         let is_used = match spec.role {
@@ -231,7 +245,7 @@ pub(crate) fn data_level_names(specs: &[CacheSpec]) -> Vec<String> {
 }
 
 /// Common prefix of the names of caches at one height.
-fn level_name<'a>(height: usize, mut names: impl ExactSizeIterator<Item = &'a str>) -> String {
+pub(crate) fn level_name<'a>(height: usize, mut names: impl ExactSizeIterator<Item = &'a str>) -> String {
     let is_one = names.len() == 1;
     let mut name = names.next().unwrap_or("");
     for other in names {
@@ -239,7 +253,12 @@ fn level_name<'a>(height: usize, mut names: impl ExactSizeIterator<Item = &'a st
         name = &name[..common.map_or(name.len().min(other.len()), |((at, _), _)| at)];
     }
     // With a single core, the core's number is meaningless.
-    let name = if is_one && height == 0 { name.trim_end_matches('0') } else { name };
+    let name = match is_one {
+        true if height == 0 => name.trim_end_matches('0'),
+        true => name.strip_suffix("-0").unwrap_or(name),
+        false => name,
+    };
+    let name = name.trim_end_matches('-');
     if name.is_empty() { format!("level {}", height + 1) } else { name.to_owned() }
 }
 
@@ -261,6 +280,7 @@ fn level(height: usize, group: &[usize], counts: &[CacheCounts], instrs: Option<
         prefetch_hits: sum(|cache| cache.prefetch_hits),
         prefetch_misses: sum(|cache| cache.prefetch_misses),
         causes: causes.flatten(),
+        kernel: None,
     }
 }
 

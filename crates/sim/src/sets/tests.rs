@@ -246,8 +246,8 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(48) })]
 
     #[test]
-    fn every_policy_does_what_its_description_says(events in events(), shape in 0usize..7) {
-        let (sets, ways) = [(1usize, 1usize), (1, 4), (2, 8), (4, 2), (2, 3), (1, 17), (2, 16)][shape];
+    fn every_policy_does_what_its_description_says(events in events(), shape in 0usize..11) {
+        let (sets, ways) = [(1usize, 1usize), (1, 4), (2, 8), (4, 2), (2, 3), (1, 17), (2, 16), (3, 4), (6, 2), (7, 1), (5, 3)][shape];
         let rrip = Rrip { bits: 2, period: 5, long_per_period: 2 };
         let policies = Policy::NAMES.iter().map(|(_, policy)| *policy).chain([Policy::Rrip(rrip)]);
         let fits = |policy: &Policy| *policy != Policy::TreePlru || ways.is_power_of_two();

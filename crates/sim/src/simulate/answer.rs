@@ -1,8 +1,10 @@
 //! The result of a simulation: statistics or, if requested instead, loads with steady distances or types.
 
 use super::Simulation;
+use crate::describe::describe;
 use crate::extent::Warmup;
 use crate::fields::Around;
+use crate::misses::Misses;
 use crate::physical::{Translation, Translator};
 use crate::report::{self, Simulated};
 use quipu_model::{Report, Result};
@@ -14,15 +16,17 @@ impl Simulation {
             sink.end()?;
         }
         self.settle();
+        let machine = describe(self.settings.name.as_deref(), &self.settings.machine, self.settings.is_tlb);
         if let Some(limits) = self.settings.strides {
             let line_bytes = self.settings.machine.line_bytes;
-            return Ok(Box::new(self.strides.report(limits, line_bytes)));
+            return Ok(Box::new(Misses { machine, ..self.strides.report(limits, line_bytes) }));
         }
         if let Some(top) = self.settings.tells_types
             && let Some(fields) = self.fields
         {
             let around = Around {
                 line_size: self.settings.machine.line_bytes,
+                machine,
                 levels: report::data_level_names(&self.settings.machine.caches),
                 threads: &self.threads,
                 top,
@@ -63,8 +67,19 @@ impl Simulation {
         let executed = self.executed.total().filter(|_| is_whole);
         let translation = self.physical.as_ref().map(Translator::translation);
         let (incomplete, rollovers) = (self.incomplete(), self.n_rollovers);
-        let Simulation { settings, machine, placement, warmup, instrs, accesses, sources, threads, .. } =
-            self;
+        let Simulation {
+            settings,
+            machine,
+            placement,
+            warmup,
+            instrs,
+            accesses,
+            sources,
+            threads,
+            kernel,
+            ..
+        } = self;
+        let has_kernel = kernel.iter().any(|of| *of != (0, 0));
         let is_cold = settings.extent.warmup != Warmup::None && warmup.is_none();
         let warmup = if is_cold { Some(vec![(0, 0); settings.machine.caches.len()]) } else { warmup };
         let stages = self.stages.into_iter().chain(last).collect();
@@ -83,6 +98,7 @@ impl Simulation {
             stages,
             fields,
             over_time,
+            kernel: has_kernel.then_some(kernel),
         };
         report::make(&settings, &machine, &placement, told)
     }

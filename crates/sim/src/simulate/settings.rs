@@ -16,6 +16,8 @@ use quipu_model::{Columns, DynPass, Error, Options, Result, Trace};
 /// Description of a simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
+    /// Name of the machine's configuration, if it comes from one.
+    pub name: Option<String>,
     /// The machine.
     pub machine: MachineSpec,
     /// Whether its caches are TLBs: lines are pages of processes, and prefetches and flushes are ignored.
@@ -36,6 +38,8 @@ pub struct Setup {
     pub strides: Option<Limits>,
     /// Translation to physical addresses; `None` for virtual ones.
     pub physical: Option<Translator>,
+    /// Path of a file that lists the lines that leave caches.
+    pub evictions: Option<String>,
     /// What the trace has recorded.
     pub recording: Recording,
     /// Whether the counts of a warm-up that does not end are reported as the statistics, as in drcachesim, instead of

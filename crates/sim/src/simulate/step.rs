@@ -4,6 +4,7 @@
 //! The effects of cores on each other's caches depend on the order, so records are simulated one by one, by step and, within
 //! a step, in the order of the batches.
 
+use super::modes::Mode;
 use super::{Simulation, Turn};
 use crate::lane::in_step;
 use crate::place::processors;
@@ -42,6 +43,7 @@ impl Simulation {
         self.make_room(batches.len());
         for batch in batches.iter().filter(|batch| batch.span.records > 0) {
             self.follow(batch);
+            let mode = Mode::begin(batch, self.in_kernel.follow(batch));
             let core = self.placement.core_of(batch)?;
             for (_, processor) in processors(batch) {
                 self.placement.runs_on(batch, processor);
@@ -51,6 +53,7 @@ impl Simulation {
                 turns.push(Turn::default());
             }
             let turn = &mut turns[busy.len()];
+            turn.mode = mode;
             // The step of a region change is unknown, but formats with regions have one shard.
             self.pass_regions(batch);
             turn.lane.begin(batch, !self.extent.is_all(), &mut self.physical);
@@ -60,11 +63,14 @@ impl Simulation {
             busy.push(batch);
         }
         let turns = &mut turns[..busy.len()];
-        in_step(&busy, turns, |batch, turn, at| self.run(batch, at..at + 1, turn))?;
-        for (turn, batch) in turns.iter().zip(&busy) {
-            self.add_hits(turn);
-            self.placement.stopped(batch);
+        if self.machine.shares_firsts() {
+            // What a core counts in its first caches is its own only from one record to the next.
+            in_step(&busy, turns, |batch, turn, at| self.run_part(batch, at..at + 1, turn))?;
+        } else {
+            in_step(&busy, turns, |batch, turn, at| self.run(batch, at..at + 1, turn))?;
+            turns.iter().for_each(|turn| self.add_hits(turn));
         }
+        busy.iter().for_each(|batch| self.placement.stopped(batch));
         Ok(())
     }
 }

@@ -1,13 +1,14 @@
 //! The result does not depend on how records are divided into batches.
 
 use crate::caches;
+use crate::config;
 use crate::machine::Miss;
 use crate::options::MISS_FILE;
 use crate::place::Placing;
 use crate::report::Simulated;
 use crate::simulate::{MissSink, Setup, Simulation};
 use crate::tlbs;
-use quipu_model::lens::AccessKind;
+use quipu_model::lens::{AccessKind, instr_flags};
 use quipu_model::pass::Detail;
 use quipu_model::{Batch, Given, Options, Report, Result};
 use quipu_testkit::Rng;
@@ -36,7 +37,7 @@ fn batch(rng: &mut Rng, core: u32, records: u32) -> Batch {
         let kind = [AccessKind::Read, AccessKind::Write, AccessKind::Fetch][rng.below(3) as usize];
         if kind == AccessKind::Fetch {
             batch.instrs.at.push(at);
-            batch.instrs.flags.push(0);
+            batch.instrs.flags.push(if rng.below(3) == 0 { instr_flags::KERNEL } else { 0 });
             batch.span.instrs += 1;
         }
         batch.accesses.at.push(at);
@@ -59,12 +60,22 @@ fn record(batch: &Batch, at: u32) -> Batch {
         one.accesses.size.push(batch.accesses.size[row]);
         one.accesses.pc.push(batch.accesses.pc[row]);
     }
-    if batch.instrs.at.contains(&at) {
+    if let Some(row) = batch.instrs.at.iter().position(|of| *of == at) {
         one.instrs.at.push(0);
-        one.instrs.flags.push(0);
+        one.instrs.flags.push(batch.instrs.flags[row]);
         one.span.instrs = 1;
     }
     one
+}
+
+/// Caches of four cores; each two share their first cache.
+fn shared(coherent: bool) -> Setup {
+    let text = format!(
+        "num_cores 4 coherence {coherent}\nL1 {{ shared_by 2 size 1K assoc 2 prefetcher nextline parent LL }}\n\
+         LL {{ size 3K assoc 4 }}"
+    );
+    let machine = config::parse(&text, "shared").unwrap().caches().unwrap();
+    Setup { machine, ..settings(&[]) }
 }
 
 #[test]
@@ -76,9 +87,10 @@ fn cores_side_by_side_are_their_records_one_by_one() {
         &[("skip-refs", "100"), ("warmup-refs", "333"), ("sim-refs", "1000")],
         &[("warmup-fraction", "0.5"), ("prefetcher", "none")],
     ];
-    for args in cases {
-        let mut together = Simulation::new(settings(args), None).unwrap();
-        let mut one_by_one = Simulation::new(settings(args), None).unwrap();
+    let cases = cases.into_iter().map(settings).chain([shared(false), shared(true)]);
+    for setup in cases {
+        let mut together = Simulation::new(setup.clone(), None).unwrap();
+        let mut one_by_one = Simulation::new(setup.clone(), None).unwrap();
         for _ in 0..20 {
             // At the end of a trace, the first cores may have one more record.
             let n = 1 + rng.below(60) as u32;
@@ -95,8 +107,76 @@ fn cores_side_by_side_are_their_records_one_by_one() {
                 }
             }
         }
-        assert_eq!(together.report(), one_by_one.report(), "{args:?}");
+        assert_eq!(together.report(), one_by_one.report(), "{setup:?}");
     }
+}
+
+#[test]
+fn a_thread_counts_its_own_hits_in_a_cache_that_cores_share() {
+    let mut rng = Rng::new(12);
+    let mut simulation = Simulation::new(shared(false), None).unwrap();
+    for _ in 0..20 {
+        let batches: Vec<Batch> = (0..4).map(|core| batch(&mut rng, core, 50)).collect();
+        simulation.take_in_step(&batches).unwrap();
+    }
+    let report = simulation.report();
+    let first = |of: fn(&crate::CacheCounts) -> u64| report.caches[..2].iter().map(of).sum::<u64>();
+    assert_eq!(report.caches.len(), 3);
+    assert_eq!(report.threads.iter().map(|of| of.hits).sum::<u64>(), first(|of| of.hits));
+    assert_eq!(report.threads.iter().map(|of| of.misses).sum::<u64>(), first(|of| of.misses));
+    assert!(report.threads.iter().all(|of| of.hits > 0 && of.misses > 0));
+}
+
+#[test]
+fn threads_are_spread_over_first_caches_before_they_share_them() {
+    let setup = Setup { placing: Placing::Fewest, ..shared(false) };
+    let mut simulation = Simulation::new(setup, None).unwrap();
+    let mut rng = Rng::new(13);
+    for thread in 0..3 {
+        let mut batch = batch(&mut rng, 0, 20);
+        batch.span.thread = (10 + thread).into();
+        simulation.take(&batch).unwrap();
+    }
+    // Cores 0 and 1 share a cache, and so do 2 and 3.
+    let report = simulation.report();
+    assert_eq!(report.cores.iter().map(|core| core.threads).collect::<Vec<_>>(), [1, 1, 1, 0]);
+    let mut alone = Simulation::new(Setup { placing: Placing::Fewest, ..shared(false) }, None).unwrap();
+    for thread in 0..2 {
+        let mut batch = batch(&mut rng, 0, 20);
+        batch.span.thread = (10 + thread).into();
+        alone.take(&batch).unwrap();
+    }
+    assert_eq!(alone.report().cores.iter().map(|core| core.threads).collect::<Vec<_>>(), [1, 0, 1, 0]);
+}
+
+#[test]
+fn accesses_belong_to_the_kernel_if_the_last_instruction_does() {
+    let mut rng = Rng::new(14);
+    let mut simulation = Simulation::new(settings(&[("cores", "2"), ("prefetcher", "none")]), None).unwrap();
+    // Fetches and accesses to data by the kernel.
+    let mut expected = [0, 0];
+    let mut is_kernel = [false; 2];
+    for round in 0..60 {
+        let core = round % 2;
+        let batch = batch(&mut rng, core, 40);
+        simulation.take(&batch).unwrap();
+        let mode = &mut is_kernel[core as usize];
+        for row in 0..batch.accesses.len() {
+            let at = batch.accesses.at[row];
+            if let Some(instr) = batch.instrs.at.iter().position(|of| *of == at) {
+                *mode = batch.instrs.flags[instr] & instr_flags::KERNEL != 0;
+            }
+            let side = usize::from(batch.accesses.kind[row] != AccessKind::Fetch);
+            expected[side] += u64::from(*mode);
+        }
+    }
+    let report = simulation.report();
+    // Each access is to one line.
+    let of = |level: usize| report.levels[level].kernel.map(|kernel| kernel.hits + kernel.misses);
+    assert_eq!([of(0), of(1)], expected.map(Some));
+    let misses = |level: usize| report.levels[level].kernel.map_or(0, |kernel| kernel.misses);
+    assert_eq!(of(2), Some(misses(0) + misses(1)));
+    assert!(misses(1) > 0 && report.levels[1].misses > misses(1));
 }
 
 /// Collects misses.
@@ -137,7 +217,7 @@ fn a_miss_file_has_all_misses_whether_or_not_a_warm_up_ends_within_a_batch() {
 
 /// A number of processes that one after the other read the same page twice.
 fn tlbs_of(n_processes: u64, read: impl Fn(&mut Simulation, &[Batch]) -> Result<()>) -> Simulated {
-    let settings = Setup { placing: Placing::Shards, ..tlbs::settings(&Options::default()).unwrap() };
+    let settings = Setup { placing: Placing::Shards, ..tlbs::settings(&Options::default(), None).unwrap() };
     let mut simulation = Simulation::new(settings, None).unwrap();
     for process in 0..n_processes {
         let mut batch = Batch::default();

@@ -25,13 +25,14 @@ mod stacks;
 pub use report::{PointCounts, Swept};
 pub use space::{KEYS, Level, MAX_POINTS, Point, Space};
 
+use crate::describe::describe;
 use crate::extent::{Extent, Warmup};
 use crate::lane::{COUNTED, Lane, in_step};
 use crate::machine::feed::{Block, Feed, Front, Lone, joins};
 use crate::machine::{Counts, Machine, Watch};
 use crate::options::{
     CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE, PREFETCHER, SIM_REFS, SKIP_REFS,
-    WARMUP_REFS, in_options, is_by_core, option, placed, placing,
+    WARMUP_REFS, in_options, is_by_core, option, placed, placing, recorded_line,
 };
 use crate::physical::{Translation, Translator};
 use crate::place::{Placement, Placing, processors};
@@ -175,6 +176,9 @@ impl Sweep {
         let placing = placed(placing(space.cpu_scheduling), trace)?;
         if is_by_core(trace) && !space.has_cores {
             space.usual.cores = trace.shards().len();
+        }
+        if let Some(recorded) = recorded_line(trace).filter(|_| !space.has_line_sizes) {
+            space.line_sizes = vec![recorded];
         }
         let (points, n_impossible) = space.points()?;
         let mut tried = points.clone();
@@ -420,6 +424,7 @@ impl Sweep {
         Swept {
             level: self.space.level.name(),
             cores: self.space.usual.cores as u64,
+            machine: self.machine(),
             recorded: self.recording,
             instructions,
             executed,
@@ -428,6 +433,26 @@ impl Sweep {
             translation,
             impossible: self.n_impossible,
             points: points.collect(),
+        }
+    }
+
+    /// The machine around the caches that were varied, in words.
+    fn machine(&self) -> String {
+        let cores = match self.space.usual.cores {
+            1 => "1 core".to_owned(),
+            n => format!("{n} cores"),
+        };
+        match self.space.level {
+            Level::Instr => format!("{cores}, each with one of these L1 instruction caches"),
+            Level::Data => format!("{cores}, each with one of these L1 data caches"),
+            Level::First => format!("{cores}, each with one of these caches for instructions and data"),
+            Level::Last => {
+                let mut spec = self.space.usual.spec();
+                spec.line_bytes = self.points.first().map_or(spec.line_bytes, |point| point.line_size);
+                spec.caches.retain(|cache| cache.core.is_some());
+                spec.caches.iter_mut().for_each(|cache| cache.parent = None);
+                format!("{}; and one of these caches, shared by all cores", describe(None, &spec, false))
+            }
         }
     }
 

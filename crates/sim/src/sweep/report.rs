@@ -1,6 +1,7 @@
 //! The result of a sweep: counts of each cache, as a table and as curves over sizes.
 
 use super::space::{Level, Point};
+use crate::describe::size;
 use crate::machine::Counts;
 use crate::physical::Translation;
 use crate::recording::{Instructions, Recording};
@@ -21,6 +22,7 @@ result! {
     pub struct Swept {
         pub level: &'static str, key => "Level that was varied: `l1i`, `l1d`, `l1` or `ll`.";
         pub cores: u64 => "Cores of the machine.";
+        pub machine: String => "The machine around the caches that were varied, in words.";
         pub recorded: Recording => "Completeness of fetches and data in the trace.";
         pub instructions: Option<u64> => "Instructions that count; `null` if the trace has none.";
         pub executed: Option<u64> =>
@@ -105,13 +107,6 @@ impl PointCounts {
     }
 }
 
-/// A size in the largest unit that fits: `1.5 MiB`.
-fn size(bytes: u64) -> String {
-    let units = [(1u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B")];
-    let (unit, name) = units.into_iter().find(|(unit, _)| bytes >= *unit).unwrap_or((1, "B"));
-    format!("{} {name}", bytes as f64 / unit as f64) // Exact for every size that a cache has.
-}
-
 impl ReportBody for Swept {
     fn document(&self, detail: Detail) -> Document {
         let mut document = Document::new("Caches tried");
@@ -128,6 +123,7 @@ impl ReportBody for Swept {
         let is_of_both = self.level == Level::First.name() || self.level == Level::Last.name();
         let what = is_of_both.then_some("accesses");
         let counted = Instructions { in_trace: self.instructions, executed: self.executed };
+        document.blocks.push(Block::Note(format!("machine: {}", self.machine)));
         document.blocks.extend(notes(self.recorded.notes(what, counted)));
         document.blocks.push(Block::Figures(self.figures()));
         if self.impossible > 0 {

@@ -50,6 +50,8 @@ pub struct Space {
     pub policies: Vec<Policy>,
     /// Line sizes in bytes.
     pub line_sizes: Vec<u64>,
+    /// Whether line sizes were set. If not, they are the one that the trace has recorded, if any.
+    pub has_line_sizes: bool,
     /// Prefetchers.
     pub prefetchers: Vec<Prefetch>,
     /// Whether to compare each cache with Belady's policy.
@@ -79,6 +81,7 @@ impl Default for Space {
             ways: vec![1, 2, 4, 8, 16],
             policies: vec![Policy::Lru],
             line_sizes: vec![64],
+            has_line_sizes: false,
             prefetchers: vec![Prefetch::None],
             bound: false,
             usual: Usual::default(),
@@ -200,6 +203,7 @@ impl Space {
             "line-sizes" => {
                 self.line_sizes =
                     many(key, words, place, bytes, |size| size.is_power_of_two() && *size >= 4)?;
+                self.has_line_sizes = true;
             }
             "policies" => self.policies = names(key, words, place, Policy::named)?,
             "prefetchers" => self.prefetchers = names(key, words, place, Prefetch::named)?,

@@ -77,7 +77,14 @@ fn plain(space: &Space, point: &Point, batches: &[Batch]) -> Counts {
         *last = CacheSpec { name: "LL".to_owned(), ..point.cache() };
         spec
     } else {
-        MachineSpec { cores, line_bytes: point.line_size, coherent: false, caches, seed: 0 }
+        MachineSpec {
+            cores,
+            line_bytes: point.line_size,
+            coherent: false,
+            caches,
+            large: Vec::new(),
+            seed: 0,
+        }
     };
     let mut machine = Machine::new(&spec, Watch::default()).expect("a machine that holds together");
     let mut placement = Placement::new(Placing::Fewest, cores);
