@@ -210,7 +210,7 @@ pub struct LargePages {
 }
 
 /// Most sizes of pages of a machine.
-pub const MAX_PAGE_SIZES: usize = 8;
+pub(crate) const MAX_PAGE_SIZES: usize = 8;
 
 /// Description of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -22,9 +22,10 @@ pub(crate) struct Inside {
 
 impl Inside {
     fn plus(&mut self, name: &str, calls: u64) {
+        let has_room = self.functions.len() < MAX_FUNCTIONS;
         match self.functions.iter_mut().find(|(known, _)| known == name) {
             Some((_, sum)) => *sum += calls,
-            None if self.functions.len() < MAX_FUNCTIONS => self.functions.push((name.to_owned(), calls)),
+            None if has_room => self.functions.push((name.to_owned(), calls)),
             None => self.others += calls,
         }
     }
