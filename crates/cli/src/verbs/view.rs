@@ -133,7 +133,7 @@ impl Calls {
 }
 
 const AFTER_HELP: &str = "\
-Numbers may be decimal, hex (0x1000), or have a suffix (10k, 4Ki, 2M).
+Numbers may be decimal (1234567 or 1,234,567), hex (0x1000), or have a suffix (10k, 4Ki, 2M).
 
 Examples:
   quipu view --take 20 trace.zip
