@@ -172,7 +172,7 @@ pub fn answer(args: impl IntoIterator<Item = OsString>, watch: &Arc<Watch>) -> A
         }
     };
     let Parsed { cli, answer, output, places } = parsed;
-    let screen = Screen::new(ColorChoice::Never, cli.common.quiet);
+    let screen = screen_of(&cli.common, ColorChoice::Never);
     let run = || match places {
         Ok(()) => cli.verb.run(&cli.common, &screen),
         Err(error) => Err(Stop::Fault(error)),
@@ -202,7 +202,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     terminal::keep_raw(cli.common.raw_names);
     session::catch_signals();
-    let screen = Screen::new(cli.common.color, cli.common.quiet);
+    let screen = screen_of(&cli.common, cli.common.color);
     if let Err(error) = places {
         screen.complain(&error);
         return ExitCode::from(2);
@@ -220,6 +220,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             session::tell_undone(&error, meaning, answer, &screen)
         }
     }
+}
+
+/// The screen that the common options describe, with these colours.
+fn screen_of(common: &Common, color: ColorChoice) -> Screen {
+    let screen = Screen::new(color, common.quiet);
+    if common.wide { screen.wide() } else { screen }
 }
 
 /// Whether the verb has a flag of this name that is set.
