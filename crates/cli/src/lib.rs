@@ -2,7 +2,7 @@
 //!
 //! A verb is one file under `verbs` with its options, its help, and a `run` that reads like a recipe. Code shared with other
 //! command lines is in `quipu-console`; code shared by verbs has one file per subject here: descriptions of traces
-//! (`about`), results as a page for a browser (`page`), conversions (`conversion`), and recordings of instrumented programs
+//! (`about`), traces in brief (`summary`), results as a page for a browser (`page`), conversions (`conversion`), and recordings of instrumented programs
 //! (`captured`, `recording`).
 //!
 //! Only results go to standard output. The exit code is 0 if all went well; 1 if the trace has a fault or was not read
@@ -19,6 +19,7 @@ mod inputs;
 mod layout;
 mod page;
 mod recording;
+mod summary;
 mod typing;
 mod verbs;
 

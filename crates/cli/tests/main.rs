@@ -36,6 +36,7 @@ mod signals;
 mod sql;
 mod stories;
 mod streams;
+mod summary;
 mod terminal;
 mod tools;
 mod tutorial;

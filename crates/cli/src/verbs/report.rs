@@ -3,12 +3,13 @@
 use crate::about;
 use crate::page::{self, PageOptions};
 use crate::typing::{Typing, give};
-use quipu::engine::{Planned, plan};
+use quipu::engine::{Planned, plan, tables};
 use quipu::model::doc::Document;
 use quipu::model::pass::Detail;
 use quipu::model::{Error, ErrorKind, Given, Report, Tool, Trace, Window};
 use quipu_console::Common;
 use quipu_console::input::Input;
+use quipu_console::parts::{self, CsvOption};
 use quipu_console::screen::{Outcome, Result, Screen, Stop};
 use quipu_console::session::{self, Verdict};
 use quipu_console::simulation::{self, Served};
@@ -28,10 +29,11 @@ use std::path::Path;
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
-    /// Print JSON: one object, with each analysis under its name in `results`; for comma-separated values use `--csv` of
-    /// `analyze` and `sim`
+    /// Print JSON: one object, with each analysis under its name in `results`
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    csv: CsvOption,
     #[command(flatten)]
     page: PageOptions,
     #[command(flatten)]
@@ -46,6 +48,7 @@ Examples:
   quipu report trace.zip
   quipu report --html trace.html trace.zip
   quipu report --json trace.dir | jq .results.counts
+  quipu report --csv=counts.shards trace.dir
   zcat trace.gz | quipu report
 
 Exit codes:
@@ -60,7 +63,7 @@ const ONLY_ON_PAGES: &[&str] = &["heatmap", "reuse-distance"];
 const ROWS_ON_PAGES: &str = "100";
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
-    options.page.check(options.json)?;
+    options.page.check(options.json || options.csv.is_wanted())?;
     let trace = options.input.open()?;
     let planned = plan_report(&*trace, options, common, screen)?;
     let names: Vec<&str> = planned.iter().map(|planned| planned.info.name).collect();
@@ -92,6 +95,11 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         answer.insert("machine_records".into(), machine.records.into());
         verdict.add_to(&mut answer);
         screen.json(&answer.into())?;
+    } else if let Some(table) = options.csv.table("") {
+        let trace = options.input.name();
+        let mut all = tables(&trace, &names, &outcome.reports, &[]);
+        all.extend(tables(&trace, &machine.names, &machine.reports, &[]));
+        screen.text(&parts::csv(all, &table, options.csv.columns())?)?;
     } else if !options.page.is_wanted() {
         let about = about::document(&options.input.name(), &*trace, Detail::Brief);
         let results = outcome.reports.iter().map(|report| report.document(Detail::Brief));
