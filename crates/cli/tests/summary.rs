@@ -56,6 +56,41 @@ fn a_trace_that_cannot_be_opened_does_not_prevent_a_summary() {
 }
 
 #[test]
+fn a_report_of_two_traces_says_what_changes() {
+    let (old, new) = ("drmemtrace/small", "drmemtrace/tiny.plain");
+    let done = quipu(&["report", old, new]);
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    let text = String::from_utf8(done.stdout).unwrap();
+    for part in ["old  drmemtrace/small", "new  drmemtrace/tiny.plain", "change", "L1D misses", "L1D MPKI"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let json: Value = serde_json::from_str(&out(&["report", "--json", old, new])).unwrap();
+    let loads = |side: &str| json[side]["results"]["mix"]["loads"].as_f64().unwrap();
+    let change = |name: &str| {
+        let changes = json["changes"].as_array().unwrap();
+        changes
+            .iter()
+            .find(|change| change["number"] == name)
+            .unwrap_or_else(|| panic!("{name}: {changes:?}"))
+    };
+    let of_loads = change("loads");
+    assert_eq!(of_loads["change"].as_f64(), Some(loads("new") - loads("old")));
+    assert_eq!(of_loads["percent"].as_f64(), Some((loads("new") - loads("old")) / loads("old") * 100.0));
+    assert_eq!(change("caches.L1D_misses")["old"].as_f64(), Some(2.0));
+    assert_eq!(change("records")["old"].as_f64(), Some(232.0));
+    // Two equal traces change nothing, and that is no flaw either.
+    let same = out(&["report", "--columns", "number,change", old, old]);
+    assert!(same.starts_with("number,change\nrecords,0\n"), "{same}");
+    // A trace of another family has other numbers, too.
+    let other = quipu(&["report", old, "apitrace/tri.trace"]);
+    assert_eq!(other.status.code(), Some(0), "{other:?}");
+    let page = quipu(&["report", "--html", "-", old, new]);
+    assert_eq!(page.status.code(), Some(2), "{page:?}");
+    let twice = quipu(&["report", "-", "-"]);
+    assert_eq!(twice.status.code(), Some(2), "{twice:?}");
+}
+
+#[test]
 fn every_verb_that_prints_a_table_prints_it_for_other_programs() {
     let trace = "drmemtrace/small";
     for (line, head) in [
