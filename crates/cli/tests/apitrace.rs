@@ -197,7 +197,7 @@ fn a_stream_of_a_newer_version_is_named_by_every_verb_in_every_container() {
         (&[7], &old[1..], 7),
     ] {
         let stream = [head, body].concat();
-        let said = format!("stream version `{version}` is newer than this program");
+        let said = format!("stream version {version} is newer than this program");
         use quipu::apitrace::trace::Packing::{Brotli, Gzip, Plain, SeekableZstd, Snappy, Zstd};
         for packing in [Plain, Snappy, Gzip, Zstd, SeekableZstd, Brotli] {
             let name = packing.name();
@@ -216,7 +216,7 @@ fn a_stream_of_a_newer_version_is_named_by_every_verb_in_every_container() {
                 let output = quipu(&[verb, &[path]].concat());
                 let (errors, out) = (text(&output.stderr), text(&output.stdout));
                 let what = format!("{verb:?} {name} {head:?}: {errors}{out}");
-                assert!((errors + &out).contains(&said), "{what}");
+                assert!((errors + &out).replace('`', "").contains(&said), "{what}");
                 assert_ne!(output.status.code(), Some(0), "{what}");
                 assert!(verb == ["check"] || !out.contains("version 6") && !out.contains("glX"), "{what}");
             }
