@@ -81,7 +81,7 @@ impl Desk {
     pub(crate) fn type_in(&self, command: &str) -> String {
         let mut shell = Command::new("sh");
         shell.args(["-e", "-c", command]).current_dir(&self.folder);
-        shell.env("PATH", &self.path).env("COLUMNS", "132").env("XDG_CACHE_HOME", self.folder.path());
+        shell.env("PATH", &self.path).env("COLUMNS", "100").env("XDG_CACHE_HOME", self.folder.path());
         shell.env("CARGO_NET_OFFLINE", "true").env_remove("CARGO_TARGET_DIR");
         let output = shell.stdin(Stdio::null()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
