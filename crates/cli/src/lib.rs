@@ -2,8 +2,8 @@
 //!
 //! A verb is one file under `verbs` with its options, its help, and a `run` that reads like a recipe. Code shared with other
 //! command lines is in `quipu-console`; code shared by verbs has one file per subject here: descriptions of traces
-//! (`about`), traces in brief (`summary`), two reports side by side (`compare`), results as a page for a browser (`page`), conversions (`conversion`), and recordings of instrumented programs
-//! (`captured`, `recording`).
+//! (`about`), traces in brief (`summary`), two reports side by side (`compare`), results as a page for a browser (`page`),
+//! conversions (`conversion`), and recordings of instrumented programs (`captured`, `recording`).
 //!
 //! Only results go to standard output. The exit code is 0 if all went well; 1 if the trace has a fault or was not read
 //! completely; and 2 if there is no result, or only one about the part before a place that needs a newer program.
