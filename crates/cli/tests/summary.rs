@@ -97,6 +97,7 @@ fn every_verb_that_prints_a_table_prints_it_for_other_programs() {
         (&["check", "--csv", trace][..], "rule,severity,"),
         (&["check", "--csv=check.rules", trace], "rule,severity,count,summary"),
         (&["check", "--columns", "count,rule", trace], "count,rule"),
+        (&["check", "--list", "--columns", "rule,severity"], "rule,severity"),
         (&["info", "--csv", trace], "trace,format,records,threads,errors,warnings,notes,packed_bytes,error"),
         (&["tools", "--columns", "name,required"], "name,required"),
         (&["tools", "--csv=quipu.tools.options"], "name,"),

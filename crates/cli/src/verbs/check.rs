@@ -1,10 +1,12 @@
 //! `quipu check`: checks a trace against the rules of its format.
 
+use super::formats::OWN;
 use crate::summary::{self, Summary};
 use quipu::engine::plan;
 use quipu::model::check::{RULES, SKIP_RULES};
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::pass::Detail;
+use quipu::model::result;
 use quipu::model::result::json;
 use quipu::model::{
     Error, Finding, Format, Given, Lost, OpenOptions, OptionSpec, Report, RuleInfo, Severity,
@@ -300,9 +302,37 @@ fn rules() -> impl Iterator<Item = &'static RuleInfo> {
     quipu::FORMATS.iter().flat_map(|format| format.rules())
 }
 
+result! {
+    /// The rules of all formats.
+    struct AllRules {
+        rules: Vec<Listed> => "The rules.";
+    }
+}
+
+result! {
+    /// A rule.
+    struct Listed {
+        rule: &'static str => "Name of the rule.";
+        severity: &'static str => "Severity of its findings.";
+        group: &'static str => "What it is about.";
+        summary: &'static str => "What must hold.";
+    }
+}
+
 fn list(options: &Options, screen: &Screen) -> Result<Outcome> {
     if options.json {
         screen.json(&json(&rules().collect::<Vec<_>>()))?;
+        return Ok(Outcome::Fine);
+    }
+    if let Some(table) = options.csv.table("quipu.rules") {
+        let rule = |rule: &'static RuleInfo| Listed {
+            rule: rule.name,
+            severity: rule.severity.name(),
+            group: rule.group,
+            summary: rule.summary,
+        };
+        let tables = result::tables(OWN, &AllRules { rules: rules().map(rule).collect() });
+        screen.text(&parts::csv(tables, &table, options.csv.columns())?)?;
         return Ok(Outcome::Fine);
     }
     let mut documents: Vec<Document> = Vec::new();
