@@ -277,6 +277,6 @@ mod tests {
             "  position.of.the.current.thing.x  a_rathe…  1\n",
             "  position.of.the.current.thing.y  a_rathe…  1\n",
         ];
-        check(&grid, 40, &lines.concat());
+        check(&grid, 46, &lines.concat());
     }
 }
