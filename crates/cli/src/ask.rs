@@ -94,7 +94,8 @@ impl Asked<'_> {
             }
         };
         if self.common.verbose {
-            self.screen.say(format_args!("{n_rows} rows in {:.3} s", started.elapsed().as_secs_f64()));
+            let rows = quipu::model::number::counted(n_rows, "row");
+            self.screen.say(format_args!("{rows} in {:.3} s", started.elapsed().as_secs_f64()));
         }
         self.tell(losses)
     }

@@ -28,6 +28,8 @@ pub(crate) struct Choice<'a> {
     /// Number of events to skip, and to list.
     pub(crate) skip: u64,
     pub(crate) take: u64,
+    /// Maximum number of the selected events to print.
+    pub(crate) most_printed: u64,
     /// Kinds or families of kinds; empty for all.
     pub(crate) kinds: &'a [String],
     pub(crate) threads: &'a [ThreadId],
@@ -90,10 +92,10 @@ pub(crate) fn view(path: &Path, choice: &Choice<'_>, form: Form) -> Result<Vec<F
         )?;
     }
     let mut shower = Shower::default();
-    let mut n_events = 0_u64;
+    let (mut n_events, mut n_printed) = (0_u64, 0_u64);
     let end = choice.skip.saturating_add(choice.take);
     let told = events(&capture, &mut |who, event| {
-        if n_events >= end {
+        if n_events >= end || n_printed >= choice.most_printed {
             return Ok(ControlFlow::Break(()));
         }
         let mut is_event = false;
@@ -102,6 +104,7 @@ pub(crate) fn view(path: &Path, choice: &Choice<'_>, form: Form) -> Result<Vec<F
             n_events >= choice.skip && choice.wants(row)
         });
         n_events += u64::from(is_event);
+        n_printed += u64::from(row.is_some());
         match (row, form) {
             (None, _) => {}
             (Some(row), Form::Text) => writeln!(out, "{}", line(n_events, &row))?,

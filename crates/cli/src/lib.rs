@@ -2,8 +2,9 @@
 //!
 //! A verb is one file under `verbs` with its options, its help, and a `run` that reads like a recipe. Code shared with other
 //! command lines is in `quipu-console`; code shared by verbs has one file per subject here: descriptions of traces
-//! (`about`), results as a page for a browser (`page`), names for addresses in results (`naming`), conversions
-//! (`conversion`), and recordings of instrumented programs (`captured`, `recording`).
+//! (`about`), traces in brief (`summary`), two reports side by side (`compare`), results as a page for a browser (`page`),
+//! names for addresses in results (`naming`), conversions (`conversion`), and recordings of instrumented programs
+//! (`captured`, `recording`).
 //!
 //! Only results go to standard output. The exit code is 0 if all went well; 1 if the trace has a fault or was not read
 //! completely; and 2 if there is no result, or only one about the part before a place that needs a newer program.
@@ -14,12 +15,14 @@ mod about;
 #[cfg(feature = "sql")]
 mod ask;
 mod captured;
+mod compare;
 mod conversion;
 mod inputs;
 mod layout;
 mod naming;
 mod page;
 mod recording;
+mod summary;
 mod typing;
 mod verbs;
 
@@ -173,7 +176,7 @@ pub fn answer(args: impl IntoIterator<Item = OsString>, watch: &Arc<Watch>) -> A
         }
     };
     let Parsed { cli, answer, output, places } = parsed;
-    let screen = Screen::new(ColorChoice::Never, cli.common.quiet);
+    let screen = screen_of(&cli.common, ColorChoice::Never);
     let run = || match places {
         Ok(()) => cli.verb.run(&cli.common, &screen),
         Err(error) => Err(Stop::Fault(error)),
@@ -203,7 +206,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     terminal::keep_raw(cli.common.raw_names);
     session::catch_signals();
-    let screen = Screen::new(cli.common.color, cli.common.quiet);
+    let screen = screen_of(&cli.common, cli.common.color);
     if let Err(error) = places {
         screen.complain(&error);
         return ExitCode::from(2);
@@ -221,6 +224,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             session::tell_undone(&error, meaning, answer, &screen)
         }
     }
+}
+
+/// The screen that the common options describe, with these colours.
+fn screen_of(common: &Common, color: ColorChoice) -> Screen {
+    let screen = Screen::new(color, common.quiet);
+    if common.wide { screen.wide() } else { screen }
 }
 
 /// Whether the verb has a flag of this name that is set.

@@ -197,7 +197,7 @@ fn a_stream_of_a_newer_version_is_named_by_every_verb_in_every_container() {
         (&[7], &old[1..], 7),
     ] {
         let stream = [head, body].concat();
-        let said = format!("stream version `{version}` is newer than this program");
+        let said = format!("stream version {version} is newer than this program");
         use quipu::apitrace::trace::Packing::{Brotli, Gzip, Plain, SeekableZstd, Snappy, Zstd};
         for packing in [Plain, Snappy, Gzip, Zstd, SeekableZstd, Brotli] {
             let name = packing.name();
@@ -216,7 +216,7 @@ fn a_stream_of_a_newer_version_is_named_by_every_verb_in_every_container() {
                 let output = quipu(&[verb, &[path]].concat());
                 let (errors, out) = (text(&output.stderr), text(&output.stdout));
                 let what = format!("{verb:?} {name} {head:?}: {errors}{out}");
-                assert!((errors + &out).contains(&said), "{what}");
+                assert!((errors + &out).replace('`', "").contains(&said), "{what}");
                 assert_ne!(output.status.code(), Some(0), "{what}");
                 assert!(verb == ["check"] || !out.contains("version 6") && !out.contains("glX"), "{what}");
             }
@@ -326,6 +326,49 @@ fn view_prints_what_the_original_dumps() {
         assert_eq!(text(&output.stdout), text(&golden(file)), "{args:?}");
         assert_eq!(output.status.code(), Some(0), "{args:?}");
     }
+}
+
+#[test]
+fn calls_of_little_interest_are_counted_and_printed_on_request() {
+    let view = |args: &[&str]| {
+        let output = quipu(&[&["view", "tri.trace"], args].concat());
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", text(&output.stderr));
+        (text(&output.stdout), text(&output.stderr))
+    };
+    let ((few, said), (all, nothing)) = (view(&[]), view(&["--all"]));
+    // Each of them takes one line.
+    let n = all.lines().count() - few.lines().count();
+    assert!(n > 1, "{n}");
+    let note = |n: usize| format!("{n} calls of little interest are left out; --all prints them, too\n");
+    assert_eq!((said, nothing), (note(n), String::new()));
+    assert_eq!(view(&["-q"]).1, "");
+    // Only calls that are selected otherwise are counted.
+    let n_strings = all.lines().filter(|line| line.contains(" glGetString(")).count();
+    assert_eq!(view(&["--grep", "^glGetString$"]), (String::new(), note(n_strings)));
+    // Rows for other programs have all calls.
+    assert_eq!(view(&["--csv"]).1, "");
+}
+
+#[test]
+fn a_limit_counts_printed_calls_and_take_counts_read_ones() {
+    let view = |args: &[&str]| text(&quipu(&[&["view", "-q", "tri.trace"], args].concat()).stdout);
+    let vertices = ["--grep", "^glVertex3f$"];
+    let all = view(&vertices);
+    let first: String = all.lines().take(2).map(|line| format!("{line}\n")).collect();
+    assert_eq!(all.lines().count(), 3);
+    for form in [&[][..], &["--json"], &["--csv"], &["--columns", "function,call"]] {
+        let printed = view(&[&vertices[..], &["--limit", "2"], form].concat());
+        let n_head = usize::from(form.contains(&"--csv") || form.contains(&"--columns"));
+        assert_eq!(printed.lines().count(), n_head + 2, "{form:?}: {printed}");
+    }
+    assert_eq!(view(&[&vertices[..], &["--limit", "2"]].concat()), first);
+    // No vertex is among the first two calls.
+    assert_eq!(view(&[&vertices[..], &["--take", "2"]].concat()), "");
+    let columns = view(&[&vertices[..], &["--limit", "1", "--columns", "function,tid"]].concat());
+    assert_eq!(columns, "function,tid\nglVertex3f,0\n");
+    let unknown = quipu(&["view", "tri.trace", "--columns", "call,functoin"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("did you mean `function`?"), "{}", text(&unknown.stderr));
 }
 
 #[test]

@@ -299,14 +299,10 @@ fn an_arrow_file_whose_footer_and_messages_differ_is_read_by_what_is_good() {
         bytes
     };
     for (what, bytes, said) in [
-        ("count of batches", zeros(7348, 1), "the footer leaves out `1` messages that stand in the file"),
-        ("place of batches", zeros(4826, 1), "the footer leaves out `1` messages that stand in the file"),
-        (
-            "count of dictionaries",
-            zeros(7380, 1),
-            "the footer leaves out `1` messages that stand in the file",
-        ),
-        ("place of a batch", flipped(7352), "the footer leaves out `1` messages that stand in the file"),
+        ("count of batches", zeros(7348, 1), "the footer leaves out 1 messages that stand in the file"),
+        ("place of batches", zeros(4826, 1), "the footer leaves out 1 messages that stand in the file"),
+        ("count of dictionaries", zeros(7380, 1), "the footer leaves out 1 messages that stand in the file"),
+        ("place of a batch", flipped(7352), "the footer leaves out 1 messages that stand in the file"),
         ("schema of the head", zeros(1059, 64), "the first message and the footer have different schemas"),
         ("head of the schema", flipped(1648), ""),
         ("footer", flipped(7218), "the footer is damaged: "),

@@ -38,6 +38,7 @@ mod signals;
 mod sql;
 mod stories;
 mod streams;
+mod summary;
 mod terminal;
 mod tools;
 mod tutorial;

@@ -8,5 +8,6 @@ fn the_program_behaves_as_the_stories_tell() {
         .env("NO_COLOR", "1")
         .env("LC_ALL", "C.UTF-8")
         .env("TERM", "xterm")
+        .env("COLUMNS", "100")
         .case("tests/cmd/*.trycmd");
 }

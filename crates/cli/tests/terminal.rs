@@ -267,6 +267,11 @@ fn archive(folder: &Path) -> PathBuf {
 
 /// Bytes that a terminal gets from a command, with the program's own line ends.
 fn on_terminal(folder: &Path, args: &[String]) -> Vec<u8> {
+    on_terminal_with(folder, args, &[])
+}
+
+/// The same with further variables in the environment.
+fn on_terminal_with(folder: &Path, args: &[String], vars: &[(&str, &str)]) -> Vec<u8> {
     let quote = |word: &str| format!("'{}'", word.replace('\'', "'\\''"));
     let line: Vec<String> =
         [env!("CARGO_BIN_EXE_quipu").to_owned()].iter().chain(args).map(|word| quote(word)).collect();
@@ -275,6 +280,7 @@ fn on_terminal(folder: &Path, args: &[String]) -> Vec<u8> {
         .current_dir(folder)
         .env_remove("NO_COLOR")
         .env("TERM", "xterm")
+        .envs(vars.iter().copied())
         .stdin(Stdio::null())
         .output()
         .unwrap();
@@ -461,6 +467,37 @@ fn no_verb_passes_commands_of_a_trace_on_to_the_terminal() {
     assert!(view(&["--raw-names"]).contains("\x1b]"));
     // Our own colours work beside them: names of functions are bold.
     assert!(view(&[]).contains("\x1b[1m"), "{}", view(&[]));
+}
+
+#[test]
+fn tables_fold_on_a_narrow_terminal_and_are_whole_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = quipu_testkit::fixtures("drmemtrace/tiny.plain");
+    let line = format!("sim sweep --sizes 1K..4K --ways 1,4 --bound {} --color never", trace.display());
+    let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
+    let head =
+        "policy  prefetcher   hits  misses  miss rate   MPKI  compulsory  prefetches  read from next level";
+    let shown = |more: &[&str], columns: &str| {
+        let args: Vec<String> =
+            args.iter().cloned().chain(more.iter().map(|arg| (*arg).to_owned())).collect();
+        let shown = on_terminal_with(folder.path(), &args, &[("COLUMNS", columns), ("LC_ALL", "C.UTF-8")]);
+        String::from_utf8(shown).unwrap().replace("\r\x1b[K", "")
+    };
+    let narrow = shown(&[], "80");
+    let too_wide: Vec<&str> = narrow.lines().filter(|line| line.chars().count() > 80).collect();
+    assert!(too_wide.is_empty(), "{too_wide:?}");
+    // Each part begins with the columns that tell the caches apart.
+    let heads = narrow.lines().filter(|line| line.trim_start().starts_with("size  ways")).count();
+    assert!(heads > 1 && narrow.contains("Belady's misses"), "{narrow}");
+    for whole in [shown(&[], "200"), shown(&["--wide"], "80")] {
+        assert!(whole.contains(head), "{whole}");
+    }
+    let piped = Command::new(env!("CARGO_BIN_EXE_quipu")).args(&args).env("COLUMNS", "60").output().unwrap();
+    let piped = String::from_utf8(piped.stdout).unwrap();
+    assert!(piped.contains(head), "{piped}");
+    // Sentences keep to the width that is asked for.
+    let sentence = piped.lines().find(|line| line.contains("compulsory: first")).unwrap();
+    assert!(sentence.chars().count() <= 60, "{sentence}");
 }
 
 #[test]

@@ -96,7 +96,7 @@ impl Desk {
     fn run(&self, command: &str) -> Output {
         let mut shell = Command::new("sh");
         shell.args(["-e", "-c", command]).current_dir(&self.folder);
-        shell.env("PATH", &self.path).env("COLUMNS", "132").env("XDG_CACHE_HOME", self.folder.path());
+        shell.env("PATH", &self.path).env("COLUMNS", "100").env("XDG_CACHE_HOME", self.folder.path());
         shell.env("CARGO_NET_OFFLINE", "true").env_remove("CARGO_TARGET_DIR");
         shell.stdin(Stdio::null()).output().unwrap()
     }

@@ -18,6 +18,9 @@ pub struct Common {
     /// When to use colours; overrides NO_COLOR in the environment, which means never
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Common options")]
     pub color: ColorChoice,
+    /// Do not cut or fold tables on a terminal that is too narrow for them
+    #[arg(long, global = true, help_heading = "Common options")]
+    pub wide: bool,
     /// Do not escape control characters in the trace's texts on a terminal
     #[arg(long, global = true, help_heading = "Common options")]
     pub raw_names: bool,

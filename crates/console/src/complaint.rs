@@ -9,9 +9,9 @@ use std::fmt::Write as _;
 pub(crate) fn error(error: &Error, paint: &Paint) -> String {
     let mut text = String::new();
     write_head("error", paint.fault, paint, &mut text);
-    // Writing to a string cannot fail.
-    let _ = writeln!(text, "{error}");
     let mut said = error.to_string();
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{}", bare_numbers(&said));
     let mut cause = error.source();
     while let Some(inner) = cause {
         let more = inner.to_string();
@@ -19,7 +19,7 @@ pub(crate) fn error(error: &Error, paint: &Paint) -> String {
         // the innermost.
         let is_repetition = more.contains(&said) && inner.source().is_some();
         if !is_repetition {
-            let _ = writeln!(text, "  because: {more}");
+            let _ = writeln!(text, "  because: {}", bare_numbers(&more));
             said = more;
         }
         cause = inner.source();
@@ -35,7 +35,7 @@ pub(crate) fn statement(sentence: std::fmt::Arguments<'_>, paint: &Paint) -> Str
     let mut text = String::new();
     write_head("error", paint.fault, paint, &mut text);
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "{sentence}");
+    let _ = writeln!(text, "{}", bare_numbers(&sentence.to_string()));
     text
 }
 
@@ -51,12 +51,46 @@ pub(crate) fn finding(finding: &Finding, paint: &Paint) -> String {
     if !finding.place.is_empty() {
         let _ = write!(text, "{}: ", finding.place);
     }
-    text.push_str(&finding.message);
+    text.push_str(&bare_numbers(&finding.message));
     if finding.count > 1 {
         let _ = write!(text, " ({} times)", finding.count);
     }
     let _ = writeln!(text, " [{}]", finding.rule);
     text
+}
+
+/// The text without backquotes around decimal numbers. Messages have all values in backquotes, for programs that search for
+/// them; a number stands apart from words without.
+fn bare_numbers(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('`') {
+        out.push_str(before);
+        rest = match after.split_once('`') {
+            Some((value, behind)) if is_decimal(value) => {
+                out.push_str(value);
+                behind
+            }
+            Some((value, behind)) => {
+                out.extend(["`", value, "`"]);
+                behind
+            }
+            None => {
+                out.push('`');
+                after
+            }
+        };
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Whether a text is a decimal number, perhaps with a sign and a fraction.
+fn is_decimal(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
+    let is_digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    is_digits(whole) && is_digits(fraction)
 }
 
 fn write_head(word: &str, ink: &str, paint: &Paint, text: &mut String) {
@@ -86,6 +120,18 @@ mod tests {
     }
 
     #[test]
+    fn only_numbers_lose_their_backquotes() {
+        for (text, shown) in [
+            ("too many calls: `90412`, limit `65535`", "too many calls: 90412, limit 65535"),
+            ("`-1.5` of `a1`, `0x10` and ``", "-1.5 of `a1`, `0x10` and ``"),
+            ("`a`5`b` and `7", "`a`5`b` and `7"),
+            ("`1.` `.5` `7-9`", "`1.` `.5` `7-9`"),
+        ] {
+            assert_eq!(bare_numbers(text), shown);
+        }
+    }
+
+    #[test]
     fn a_finding_ends_with_its_rule() {
         let shown = Finding {
             rule: "drmemtrace/unknown-type".into(),
@@ -99,7 +145,7 @@ mod tests {
         };
         assert_eq!(
             finding(&shown, &Paint::PLAIN),
-            "error: a.zip: offset 0x20: entry type `77` is unknown (3 times) [drmemtrace/unknown-type]\n"
+            "error: a.zip: offset 0x20: entry type 77 is unknown (3 times) [drmemtrace/unknown-type]\n"
         );
         assert!(finding(&shown, &Paint::ANSI).starts_with("\x1b[1m\x1b[31merror:\x1b[0m "));
     }

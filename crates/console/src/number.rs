@@ -4,14 +4,15 @@ use quipu::model::number;
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 
-/// A number: decimal, or hex with `0x`; `k` or `K`, `M`, `G` for thousands, `Ki`, `Mi`, `Gi` for powers of two.
+/// A number: decimal, or hex with `0x`; `k` or `K`, `M`, `G`, `T` for thousands, `Ki`, `Mi`, `Gi`, `Ti` for powers of two.
 pub fn number(text: &str) -> Result<u64, String> {
     number::worded(text)
 }
 
-/// A size: `32768`, `32K`, `1Gi`.
+/// A size: `32768`, `32K`, `1Gi`, `1.5 GiB`.
 pub fn bytes(text: &str) -> Result<u64, String> {
-    number::bytes(text).map_err(|_| "a size is a number, perhaps with K, M or G".to_owned())
+    number::bytes(text)
+        .map_err(|_| "a size is a number, perhaps with a unit, such as 32K, 32 KiB or 1.5 GiB".to_owned())
 }
 
 /// A number that is not 0.

@@ -3,6 +3,7 @@
 use crate::number;
 use quipu::engine::{Division, Intervals, Part};
 use quipu::model::doc::Document;
+use quipu::model::options::unknown_part;
 use quipu::model::pass::Detail;
 use quipu::model::{ColumnTable, Columns, Error, Report, Table, Trace};
 use quipu_view::table_csv;
@@ -23,7 +24,7 @@ pub struct PartOptions {
     per_core: bool,
 }
 
-/// Option for comma-separated results, for verbs that also print JSON.
+/// Options for comma-separated results, for verbs that also print JSON.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct CsvOption {
     /// Print comma-separated values: every table that has rows, after a line with its name; or only TABLE, such as
@@ -36,7 +37,29 @@ pub struct CsvOption {
         default_missing_value = "",
         conflicts_with = "json"
     )]
-    pub csv: Option<String>,
+    csv: Option<String>,
+    /// Print only these columns, in this order, of the tables that have them all, as comma-separated values
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', conflicts_with = "json")]
+    columns: Vec<String>,
+}
+
+impl CsvOption {
+    /// Whether results are printed as comma-separated values.
+    pub fn is_wanted(&self) -> bool {
+        self.csv.is_some() || !self.columns.is_empty()
+    }
+
+    /// The table to print: that of `--csv=TABLE`, or else `usual`, which is empty for all tables; `None` if no
+    /// comma-separated values are wanted.
+    pub fn table(&self, usual: &str) -> Option<String> {
+        let named = self.csv.as_deref().filter(|table| !table.is_empty());
+        self.is_wanted().then(|| named.unwrap_or(usual).to_owned())
+    }
+
+    /// The columns to print; all if it is empty.
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
 }
 
 impl PartOptions {
@@ -132,23 +155,42 @@ fn name(part: &Part) -> String {
 
 /// Formats results as comma-separated values. With `only` empty: all tables that have rows, each with a line with its name, a
 /// line with its column names, and its rows; an empty line separates tables. Otherwise columns and rows of that table alone.
+/// With `columns`, only these, and of all tables those that have them all.
 ///
 /// # Errors
-/// `Usage` if there is no table of that name.
-pub fn csv(tables: Vec<ColumnTable>, only: &str) -> quipu::model::Result<String> {
-    let text = |table| String::from_utf8_lossy(&table_csv(table)).into_owned();
+/// `Usage` if there is no table of that name, or none with these columns.
+pub fn csv(tables: Vec<ColumnTable>, only: &str, columns: &[String]) -> quipu::model::Result<String> {
+    let text = |table: ColumnTable| -> quipu::model::Result<String> {
+        Ok(String::from_utf8_lossy(&table_csv(table, columns)?).into_owned())
+    };
     if only.is_empty() {
-        let tables = tables.into_iter().filter(|table| table.n_rows() > 0);
+        let has = |table: &ColumnTable, name: &String| table.schema().position(name).is_some();
+        let has_all = |table: &ColumnTable| columns.iter().all(|name| has(table, name));
+        if !columns.is_empty() && !tables.iter().any(has_all) {
+            return Err(without_columns(&tables, columns));
+        }
+        let tables = tables.into_iter().filter(|table| table.n_rows() > 0 && has_all(table));
         let named = tables.map(|table| {
             let name = table.schema().name.clone();
-            format!("{name}\n{}", text(table))
+            Ok(format!("{name}\n{}", text(table)?))
         });
-        return Ok(named.collect::<Vec<_>>().join("\n"));
+        return Ok(named.collect::<quipu::model::Result<Vec<_>>>()?.join("\n"));
     }
     let names: Vec<String> = tables.iter().map(|table| table.schema().name.to_string()).collect();
     let found = tables.into_iter().find(|table| table.schema().name == only);
-    found.map(text).ok_or_else(|| {
-        Error::usage(format!("there is no table `{only}`"))
-            .hint(format!("the tables are {}", names.join(", ")))
+    found.map(text).unwrap_or_else(|| {
+        Err(Error::usage(format!("there is no table `{only}`"))
+            .hint(format!("the tables are {}", names.join(", "))))
     })
+}
+
+/// The error for columns that no table has together.
+#[cold]
+fn without_columns(tables: &[ColumnTable], columns: &[String]) -> Error {
+    let known = || tables.iter().flat_map(|table| &table.schema().fields).map(|field| &*field.name);
+    match columns.iter().find(|name| known().all(|known| known != name.as_str())) {
+        Some(unknown) => unknown_part("the result", "column", unknown, known()),
+        None => Error::usage(format!("no table has all of the columns {}", columns.join(", ")))
+            .hint("name columns of one table, and the table, too: `--csv=TABLE`"),
+    }
 }

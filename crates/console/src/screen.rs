@@ -4,7 +4,7 @@ use crate::complaint;
 use crate::terminal::{self, Standard, Stream};
 use quipu::model::doc::Document;
 use quipu::model::{Error, ErrorKind, Finding, Paint, Report, Severity};
-use quipu_view::Look;
+use quipu_view::{Look, Overflow};
 use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
@@ -143,6 +143,8 @@ pub struct Screen {
     /// Colours of standard error.
     err: Paint,
     quiet: bool,
+    /// True if tables are as wide as they are, also on a terminal.
+    is_wide: bool,
     /// True if answers go to standard error.
     is_out_taken: bool,
 }
@@ -154,8 +156,15 @@ impl Screen {
             out: color.paint(&terminal::stdout()),
             err: color.paint(&terminal::stderr()),
             quiet,
+            is_wide: false,
             is_out_taken: false,
         }
+    }
+
+    /// The same screen, on which no table is cut or folded.
+    #[must_use]
+    pub fn wide(self) -> Screen {
+        Screen { is_wide: true, ..self }
     }
 
     /// The screen for the report of a verb that has written to `output`. If that is standard output itself, and a pipe, the
@@ -174,9 +183,11 @@ impl Screen {
         if is_json && output.as_os_str().is_empty() { self } else { self.beside(output) }
     }
 
-    /// The look of documents on standard output.
+    /// The look of documents where answers go. Files and pipes get lines as long as they are.
     pub fn look(&self) -> Look {
-        Look::stdout(self.out)
+        let out = if self.is_out_taken { terminal::stderr() } else { terminal::stdout() };
+        let overflow = if out.is_terminal() && !self.is_wide { Overflow::Fold } else { Overflow::Run };
+        Look::stdout(self.out, overflow)
     }
 
     /// Writes an answer.

@@ -3,6 +3,7 @@
 use quipu::engine::{Outcome, Planned};
 use quipu::model::fresh::{Fresh, Replace};
 use quipu::model::harmless::csv_cell;
+use quipu::model::number::counted;
 use quipu::model::{Error, ErrorKind, Given, Options, Report, Result, ToolInfo, Trace, Window};
 use quipu::sim::sweep::{Space, Swept};
 use quipu::sim::{
@@ -181,8 +182,8 @@ pub fn check_translation(reports: &[Box<dyn Report>]) -> Result<()> {
     };
     match reports.iter().find_map(|report| of(&**report)) {
         Some(translation) if translation.untranslated > 0 && !translation.is_told => Err(Error::missing(format!(
-            "physical addresses need pages, and none was told for {} accesses: the trace has no marks `physical_address`",
-            translation.accesses
+            "physical addresses need pages, and none was told for {}: the trace has no marks `physical_address`",
+            counted(translation.accesses, "access")
         ))
         .hint("leave out `--physical` for virtual addresses, or name a list of pages: `--v2p-file FILE`")),
         _ => Ok(()),

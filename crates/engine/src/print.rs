@@ -41,6 +41,8 @@ pub struct PrintJob<'p> {
     pub is_prompt: bool,
     /// Maximum number of records to read. Those that a skip invents do not count.
     pub limit: Option<u64>,
+    /// Maximum number of rows to print, of those that are selected.
+    pub most_rows: Option<u64>,
     /// Threads that were asked for and should have records.
     pub awaited: &'p [ThreadId],
 }
@@ -77,6 +79,7 @@ impl PrintJob<'_> {
             strict: false,
             is_prompt: false,
             limit: None,
+            most_rows: None,
             awaited: &[],
         })
     }
@@ -102,6 +105,8 @@ pub struct Doubtful {
 pub struct Shown {
     /// Number of records printed.
     pub records: u64,
+    /// Number of selected rows that are only printed on request.
+    pub left_out: u64,
     /// Findings about the trace.
     pub found: Found,
     /// The error of the first shard that could not be read to its end.
@@ -176,6 +181,7 @@ pub fn print(
         reader.join().map_err(|_| died("reading"))?;
         writer.join().map_err(|_| died("writing"))??;
         let mut shown = shown?;
+        shown.left_out = job.printer.n_left_out();
         job.printer.end(&mut shown.end);
         shown.error = shown.error.or(job.printer.failure());
         Ok(shown)
@@ -237,8 +243,10 @@ fn fill(
     let mut absent = job.awaited.to_vec();
     let mut rows = Vec::new();
     let mut left = job.limit.unwrap_or(u64::MAX);
+    // Number of rows that may still be printed.
+    let mut room = job.most_rows.unwrap_or(u64::MAX);
     job.printer.begin(&mut buffers.current);
-    while left > 0 && !job.printer.is_done() && !watch.is_cancelled() && !shown.is_stopped {
+    while left > 0 && room > 0 && !job.printer.is_done() && !watch.is_cancelled() && !shown.is_stopped {
         let mut parcel = match arrivals.next() {
             Ok(Some(parcel)) => parcel,
             Ok(None) => break,
@@ -278,6 +286,10 @@ fn fill(
                 rows.retain(|&row| row >= records.start && u64::from(row) < end);
                 left -= end - u64::from(records.start);
             }
+            if job.most_rows.is_some() {
+                job.printer.choose(batch, &mut rows, usize::try_from(room).unwrap_or(usize::MAX));
+                room = room.saturating_sub(rows.len() as u64);
+            }
             job.printer.print(batch, &rows, parcel.ordinals, &job.paint, &mut buffers.current);
             if let Some(error) = job.printer.failure() {
                 return Err(error);
@@ -306,7 +318,9 @@ fn fill(
         }
     }
     shown.cancelled = watch.is_cancelled();
-    if !shown.cancelled && shown.error.is_none() && !shown.is_stopped && !job.printer.is_done() {
+    // Without room for more rows, the rest was not read, and may have what is missing.
+    let is_read = room > 0 && !job.printer.is_done();
+    if !shown.cancelled && shown.error.is_none() && !shown.is_stopped && is_read {
         shown.absent = absent;
     }
     Ok(shown)

@@ -6,6 +6,7 @@
 
 use crate::finding::{Finding, NEEDS_NEWER, is_called, is_of_container, source_rule};
 use crate::loss::Loss;
+use crate::number::grouped;
 use crate::result;
 use std::error::Error as StdError;
 use std::fmt;
@@ -176,7 +177,8 @@ impl Error {
     /// Creates an error of kind `Limit`: a number from the input exceeds a documented limit. `what` is a noun in the plural.
     #[cold]
     pub fn limit(what: &str, found: u64, limit: u64) -> Error {
-        Error::new(ErrorKind::Limit, format!("too many {what}: `{found}`, limit `{limit}`"))
+        let (found, limit) = (grouped(found), grouped(limit));
+        Error::new(ErrorKind::Limit, format!("too many {what}: {found}, limit {limit}"))
     }
 
     /// Adds the place; parts of it that the error already has stay.

@@ -12,6 +12,17 @@ pub trait Printer: Send {
     /// records and instructions, so that positions in a merged stream can be printed: see [`Ordinals`].
     fn print(&mut self, batch: &Batch, rows: &[u32], ordinals: Ordinals, paint: &Paint, out: &mut Vec<u8>);
 
+    /// Keeps the rows of `batch.tables[0]` that the printer's own options select, and of these the first `most`. For callers
+    /// that count the printed rows; [`Printer::print`] prints no other rows in any case.
+    fn choose(&mut self, _batch: &Batch, rows: &mut Vec<u32>, most: usize) {
+        rows.truncate(most);
+    }
+
+    /// Number of rows so far that the user's options select, but that are only printed on request.
+    fn n_left_out(&self) -> u64 {
+        0
+    }
+
     /// True if no further record will be printed, so that reading may stop.
     fn is_done(&self) -> bool {
         false

@@ -9,7 +9,7 @@ use crate::fault::said;
 use crate::hooks::Sink;
 use crate::run::{Backends, OPTIONS};
 use crate::variable::Dialect;
-use quipu_model::number;
+use quipu_model::number::{self, counted};
 use quipu_model::trace::Fact;
 use quipu_model::{Error, Given, Options, Result};
 use std::cell::RefCell;
@@ -205,10 +205,12 @@ fn losses_of_channels(outcomes: &[core::Outcome]) -> Vec<String> {
     let mut losses = Vec::new();
     for (n, core::Outcome { n_events, n_wrong, fault, .. }) in outcomes.iter().enumerate() {
         if let Some(fault) = fault {
-            losses.push(format!("channel {n}: {fault}; {n_events} events before are there"));
+            let events = counted(*n_events, "event");
+            losses.push(format!("channel {n}: {fault}; {events} before are there"));
         }
         if *n_wrong > 0 {
-            losses.push(format!("channel {n}: {n_wrong} events have a wrong name, and are not there"));
+            let events = counted(*n_wrong, "event");
+            losses.push(format!("channel {n}: {events} with a wrong name could not be taken"));
         }
     }
     losses
@@ -219,18 +221,19 @@ fn losses(outcome: &Outcome) -> Vec<String> {
     let mut losses = Vec::new();
     for producer in &outcome.producers {
         let Producer { process, thread, n_events, n_dropped, n_unknown, end, missing, .. } = producer;
+        let events = counted(*n_events, "event");
         let mut say = |what: String| losses.push(format!("thread {thread} of process {process}: {what}"));
         match end {
             End::Left => {}
-            End::Died => say(format!("it ended without saying so; {n_events} events of it are there")),
-            End::Open => say(format!("it has not ended; {n_events} events of it are there")),
-            End::Wrong(fault) => say(format!("{fault}; {n_events} events before are there")),
+            End::Died => say(format!("it ended without saying so; {events} of it are there")),
+            End::Open => say(format!("it has not ended; {events} of it are there")),
+            End::Wrong(fault) => say(format!("{fault}; {events} before are there")),
         }
         if *n_dropped > 0 {
-            say(format!("{n_dropped} events could not be sent"));
+            say(format!("{} could not be sent", counted(*n_dropped, "event")));
         }
         if *n_unknown > 0 {
-            say(format!("{n_unknown} of its events are of unknown types"));
+            say(format!("{} of its events are of unknown types", number::grouped(*n_unknown)));
         }
         if *missing != Detail::NONE {
             say(format!("it does not give the fields {missing}, which were asked for"));

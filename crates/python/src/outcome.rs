@@ -6,12 +6,12 @@ use crate::rows::lock;
 use pyo3::prelude::*;
 use quipu::engine::{self, Part, RunOptions, tables};
 use quipu::model::doc::Document;
-use quipu::model::{ErrorKind, Paint, Report, Result, Table, Trace};
+use quipu::model::{ErrorKind, Report, Result, Table, Trace};
 use quipu_arrow::{Encoder, Interop};
 use quipu_console::parts;
 use quipu_console::session::Verdict;
 use quipu_console::simulation::{self, Served};
-use quipu_view::{Charset, Look, PageFrame, html_page, paint};
+use quipu_view::{Look, Overflow, PageFrame, html_page, paint};
 use serde_json::Map;
 use std::sync::Mutex;
 
@@ -172,7 +172,7 @@ impl Outcome {
     /// The results as people read them.
     fn text(&self, py: Python<'_>) -> String {
         py.detach(|| {
-            let look = Look { paint: Paint::PLAIN, width: 100, charset: Charset::Unicode };
+            let look = Look { overflow: Overflow::Run, ..Look::page(100) };
             let mut text = String::new();
             for (at, document) in self.documents().iter().enumerate() {
                 if at > 0 {

@@ -6,10 +6,13 @@ use crate::look::{Charset, Ink, Look};
 use crate::value::{columns, cut, grouped, harmless};
 use quipu_model::doc::{Bars, Lanes, Series};
 
-/// Maximum width of the name before a drawing.
+/// Maximum width of the name before a drawing where names are cut.
 const MAX_NAME: usize = 28;
 
-/// Maximum width of the note after a drawing.
+/// Width to which such names are cut if a line has no room for more.
+const MIN_NAME: usize = 12;
+
+/// Maximum width of the note after a drawing where notes are cut.
 const MAX_NOTE: usize = 40;
 
 /// Minimum and maximum width of a drawing.
@@ -21,7 +24,8 @@ const MAX_BAR: usize = 48;
 
 /// Named shares: name, bar, share, count. The longest bar fills the width.
 pub(crate) fn paint_bars(bars: &Bars, look: &Look, out: &mut String) {
-    let names: Vec<String> = bars.bars.iter().map(|(name, _)| cut(&harmless(name), MAX_NAME)).collect();
+    let most = if look.cuts() { MAX_NAME } else { usize::MAX };
+    let names: Vec<String> = bars.bars.iter().map(|(name, _)| cut(&harmless(name), most)).collect();
     let counts: Vec<String> = bars.bars.iter().map(|(_, part)| grouped(*part)).collect();
     let name_width = widest(&names);
     let count_width = widest(&counts);
@@ -78,30 +82,38 @@ pub(crate) fn paint_lanes(lanes: &Lanes, look: &Look, out: &mut String) {
     frame.axis(&lanes.ends, "", drawn, look, out);
 }
 
-/// Widths of names and drawings.
+/// Widths of names, drawings and notes.
 pub(crate) struct Frame {
     name: usize,
     pub(crate) width: usize,
+    note: usize,
 }
 
 impl Frame {
     pub(crate) fn new(names: &[&str], notes: &[&str], look: &Look) -> Frame {
-        let name = names.iter().map(|name| columns(name)).max().unwrap_or(0).min(MAX_NAME);
-        let note = notes.iter().map(|note| columns(note)).max().unwrap_or(0).min(MAX_NOTE);
-        let around = INDENT.len() + name + 2 * GAP.len() + note;
-        Frame { name, width: look.width.saturating_sub(around).clamp(MIN_CHART, MAX_CHART) }
+        let widest = |texts: &[&str]| texts.iter().map(|text| columns(&harmless(text))).max().unwrap_or(0);
+        let (mut name, mut note) = (widest(names), widest(notes));
+        let gaps = INDENT.len() + 2 * GAP.len();
+        if look.cuts() {
+            note = note.min(MAX_NOTE);
+            // Numbers are in notes, so names make room for them.
+            let room = look.width.saturating_sub(gaps + MIN_CHART + note);
+            name = name.min(MAX_NAME.min(room.max(MIN_NAME)));
+        }
+        let width = look.width.saturating_sub(gaps + name + note).clamp(MIN_CHART, MAX_CHART);
+        Frame { name, width, note }
     }
 
     pub(crate) fn line(&self, name: &str, drawing: &str, note: &str, ink: Ink, out: &mut String) {
         out.push_str(INDENT);
-        out.push_str(&pad(&cut(&harmless(name), MAX_NAME), self.name));
+        out.push_str(&pad(&cut(&harmless(name), self.name), self.name));
         out.push_str(GAP);
         if note.is_empty() {
             ink.write(drawing.trim_end(), out);
         } else {
             ink.write(drawing, out);
             out.push_str(GAP);
-            out.push_str(&cut(&harmless(note), MAX_NOTE));
+            out.push_str(&cut(&harmless(note), self.note));
         }
         out.push('\n');
     }
@@ -209,11 +221,13 @@ fn mean(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::look::Overflow;
     use quipu_model::Paint;
     use quipu_model::doc::{Lane, SeriesLine};
 
-    const NARROW: Look = Look { width: 40, paint: Paint::PLAIN, charset: Charset::Unicode };
-    const ASCII: Look = Look { width: 40, paint: Paint::PLAIN, charset: Charset::Ascii };
+    const NARROW: Look =
+        Look { width: 40, paint: Paint::PLAIN, charset: Charset::Unicode, overflow: Overflow::Fold };
+    const ASCII: Look = Look { charset: Charset::Ascii, ..NARROW };
 
     fn bars() -> Bars {
         Bars {

@@ -23,7 +23,7 @@ mod value;
 pub use document::paint;
 pub use html::{PageFrame, html_page};
 pub use lines::{LineForm, RowLines};
-pub use look::{Charset, Look};
+pub use look::{Charset, Look, Overflow};
 pub use progress::{Progress, progress_text};
 pub use tables::table_csv;
 pub use value::{bytes_text, date_text, grouped, ticks_text};

@@ -10,7 +10,7 @@ use quipu_model::harmless::csv_cell;
 use quipu_model::print::{Ordinals, RowForm};
 use quipu_model::schema::{Field, Missing, Names, Role, Type};
 use quipu_model::values::Types;
-use quipu_model::{Batch, ColumnRef, Error, Paint, Printer, Schema};
+use quipu_model::{Batch, ColumnRef, Error, Paint, Printer, Result, Schema};
 use std::sync::Arc;
 
 /// The form of the lines.
@@ -45,6 +45,8 @@ pub struct RowLines {
 /// The prepared form of one column.
 #[derive(Debug)]
 struct Written {
+    /// Position of the column in the table.
+    column: usize,
     /// The text before the value.
     key: Vec<u8>,
     /// The column's part of the head line.
@@ -67,6 +69,9 @@ enum Style {
     SparseName(Arc<Names>),
     Flags(Arc<Names>),
     Code,
+    /// One of the two keys of an instruction.
+    Encoding,
+    Disassembly,
     Function,
     Dict(u32),
     Value,
@@ -88,11 +93,44 @@ impl RowLines {
     /// A printer for rows of `schema`. `arch` is the architecture of the instructions; if it is unknown, or there is no
     /// decoder for it, they are written without text.
     pub fn new(schema: &Schema, form: LineForm, arch: Option<Arch>, syntax: Syntax) -> RowLines {
+        let fields = schema.fields.iter().enumerate().map(|(i, field)| Written::new(i == 0, i, field, form));
+        RowLines::of(fields.collect(), form, arch, syntax)
+    }
+
+    /// A printer for these columns only, in this order. The columns of an instruction are `encoding` and `text`.
+    ///
+    /// # Errors
+    /// `Usage` if the table has no such column.
+    pub fn of_columns(
+        schema: &Schema,
+        names: &[String],
+        form: LineForm,
+        arch: Option<Arch>,
+        syntax: Syntax,
+    ) -> Result<RowLines> {
+        let code = schema.fields.iter().position(|field| field.ty == Type::Code);
+        let fields = names.iter().enumerate().map(|(i, name)| {
+            let part = match name.as_str() {
+                ENCODING => Some(Style::Encoding),
+                DISASSEMBLY => Some(Style::Disassembly),
+                _ => None,
+            };
+            if let (None, Some(code), Some(style)) = (schema.position(name), code, part) {
+                let missing = schema.fields[code].missing;
+                let named = Field { name: name.clone().into(), ..Field::new("", Type::Text, "") };
+                return Ok(Written { style, missing, ..Written::new(i == 0, code, &named, form) });
+            }
+            let column = schema.column_named(name)?;
+            Ok(Written::new(i == 0, column, &schema.fields[column], form))
+        });
+        Ok(RowLines::of(fields.collect::<Result<_>>()?, form, arch, syntax))
+    }
+
+    fn of(fields: Vec<Written>, form: LineForm, arch: Option<Arch>, syntax: Syntax) -> RowLines {
         let decoder = arch.and_then(|arch| Decoder::new(arch, syntax).ok());
-        let fields = schema.fields.iter().enumerate().map(|(i, field)| Written::new(i == 0, field, form));
         RowLines {
             form,
-            fields: fields.collect(),
+            fields,
             texts: CodeTexts::new(decoder),
             own: None,
             rows: Vec::new(),
@@ -106,8 +144,12 @@ impl RowLines {
     }
 }
 
+/// Names of the two keys of an instruction.
+const ENCODING: &str = "encoding";
+const DISASSEMBLY: &str = "text";
+
 impl Written {
-    fn new(first: bool, field: &Field, form: LineForm) -> Written {
+    fn new(first: bool, column: usize, field: &Field, form: LineForm) -> Written {
         // An instruction has two keys, which are part of its text.
         let is_code = field.ty == Type::Code;
         let mut key = Vec::new();
@@ -130,7 +172,7 @@ impl Written {
             Some(Role::INSTR) => Shift::Instrs,
             _ => Shift::None,
         };
-        Written { key, head, style: Style::new(field, form), missing: field.missing, shift }
+        Written { column, key, head, style: Style::new(field, form), missing: field.missing, shift }
     }
 }
 
@@ -214,11 +256,11 @@ impl Printer for RowLines {
             None => rows,
         };
         // A column that was not requested is missing from all rows.
-        let column = |(at, field): (usize, &Written)| {
-            let column = table.column(at);
+        let column = |field: &Written| {
+            let column = table.column(field.column);
             (column, if column.is_empty() { Missing::Bitmap } else { field.missing })
         };
-        let columns: Vec<_> = self.fields.iter().enumerate().map(column).collect();
+        let columns: Vec<_> = self.fields.iter().map(column).collect();
         let context = Context { form: self.form, batch, texts: self.texts.of(shard) };
         for &row in rows {
             let at = row as usize;
@@ -267,6 +309,13 @@ impl Printer for RowLines {
             out.extend_from_slice(end);
         }
         self.rows = chosen;
+    }
+
+    fn choose(&mut self, batch: &Batch, rows: &mut Vec<u32>, most: usize) {
+        if let Some(own) = &mut self.own {
+            own.choose(batch, rows);
+        }
+        rows.truncate(most);
     }
 
     fn is_done(&self) -> bool {
@@ -387,6 +436,13 @@ fn write(
                 None => nothing(form, style, out),
             }
         }
+        (Style::Encoding | Style::Disassembly, _) => {
+            let known = u32::try_from(value).ok().and_then(|index| context.texts.get(index));
+            match known.and_then(|known| part_of_code(form, style, known)) {
+                Some(part) => out.extend_from_slice(part),
+                None => nothing(form, style, out),
+            }
+        }
         (Style::Function, _) => function(form, value, &context.batch.types, out),
         (Style::Dict(dict), _) => {
             match u32::try_from(value).ok().and_then(|index| context.batch.dicts.get(*dict, index)) {
@@ -444,6 +500,20 @@ fn json_code(bytes: &[u8], text: Option<&str>, out: &mut Vec<u8>) {
     match text {
         Some(text) => json_string(text, out),
         None => out.extend_from_slice(b"null"),
+    }
+}
+
+/// The value of one key in what [`json_code`] or [`csv_code`] has written: an encoding has no comma.
+fn part_of_code<'k>(form: LineForm, style: &Style, known: &'k [u8]) -> Option<&'k [u8]> {
+    let comma = known.iter().position(|byte| *byte == b',')?;
+    let (encoding, text) = (&known[..comma], &known[comma + 1..]);
+    let (part, key) = match style {
+        Style::Encoding => (encoding, &b"\"encoding\":"[..]),
+        _ => (text, &b"\"text\":"[..]),
+    };
+    match form {
+        LineForm::Json => part.strip_prefix(key),
+        LineForm::Csv => Some(part),
     }
 }
 
@@ -589,6 +659,38 @@ mod tests {
                 "103,7,0xffffffffffffffff,c3,\"ret\",0\n",
             ),
         );
+    }
+
+    #[test]
+    fn columns_come_in_the_order_in_which_they_are_named() {
+        let printed = |names: &[&str], form| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            let (schema, arch) = (Demo::table_schema(), Some(Arch::X86_64));
+            let mut lines = RowLines::of_columns(schema, &names, form, arch, Syntax::Att)?;
+            let mut out = Vec::new();
+            lines.begin(&mut out);
+            lines.print(&demo(), &[1, 2], Ordinals::default(), &Paint::PLAIN, &mut out);
+            Ok::<_, Error>(String::from_utf8(out).unwrap())
+        };
+        assert_eq!(
+            printed(&["text", "record", "encoding"], LineForm::Csv).unwrap(),
+            "text,record,encoding\n,2,\n\"ret\",3,c3\n"
+        );
+        assert_eq!(
+            printed(&["addr", "text"], LineForm::Json).unwrap(),
+            concat!(
+                r#"{"addr":"0x10","text":null}"#,
+                "\n",
+                r#"{"addr":"0xffffffffffffffff","text":"ret"}"#,
+                "\n"
+            )
+        );
+        assert_eq!(
+            printed(&["encoding", "kernel"], LineForm::Json).unwrap(),
+            concat!(r#"{"encoding":null,"kernel":true}"#, "\n", r#"{"encoding":"c3","kernel":false}"#, "\n")
+        );
+        let error = printed(&["adr"], LineForm::Csv).unwrap_err();
+        assert_eq!(error.advice(), Some("did you mean `addr`?"), "{error}");
     }
 
     #[test]

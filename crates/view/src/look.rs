@@ -1,6 +1,7 @@
 //! Capabilities of the surface: width, colours, characters.
 
 use quipu_model::Paint;
+use std::io::{self, IsTerminal};
 
 /// The default width, in columns.
 const DEFAULT_WIDTH: usize = 100;
@@ -17,6 +18,17 @@ pub struct Look {
     pub paint: Paint,
     /// The characters for charts.
     pub charset: Charset,
+    /// What becomes of lines that are wider than the surface.
+    pub overflow: Overflow,
+}
+
+/// What becomes of names and tables that are wider than the surface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overflow {
+    /// Names are cut, and columns that still find no room continue below the others, so that no line wraps.
+    Fold,
+    /// Lines are as long as their text, for files and for programs that read them.
+    Run,
 }
 
 /// The characters for charts.
@@ -31,14 +43,28 @@ pub enum Charset {
 impl Look {
     /// A page without colours, `width` columns wide.
     pub fn page(width: usize) -> Look {
-        Look { width: width.max(MIN_WIDTH), paint: Paint::PLAIN, charset: Charset::Unicode }
+        Look {
+            width: width.max(MIN_WIDTH),
+            paint: Paint::PLAIN,
+            charset: Charset::Unicode,
+            overflow: Overflow::Fold,
+        }
     }
 
-    /// The terminal that standard output is connected to, or a page of 100 columns. The environment's locale and terminal
-    /// type determine the characters; the caller, who knows the user's options, decides about colours.
-    pub fn stdout(paint: Paint) -> Look {
-        let width = terminal_size::terminal_size().map_or(DEFAULT_WIDTH, |(width, _)| usize::from(width.0));
-        Look { paint, charset: Charset::from_env(|name| std::env::var(name).ok()), ..Look::page(width) }
+    /// A surface as wide as `COLUMNS` in the environment says, or else as the terminal that standard output is connected to,
+    /// or else 100 columns. The environment's locale and terminal type determine the characters; the caller, who knows the
+    /// user's options, decides about colours and lines that are too wide.
+    pub fn stdout(paint: Paint, overflow: Overflow) -> Look {
+        let var = |name: &str| std::env::var(name).ok();
+        // The size of standard error's terminal says nothing about a pipe.
+        let terminal = io::stdout().is_terminal().then(terminal_size::terminal_size).flatten();
+        let width = width(var("COLUMNS").as_deref(), terminal.map(|(width, _)| width.0));
+        Look { paint, overflow, charset: Charset::from_env(var), ..Look::page(width) }
+    }
+
+    /// Whether names are cut.
+    pub(crate) fn cuts(&self) -> bool {
+        self.overflow == Overflow::Fold
     }
 
     pub(crate) fn heading(&self) -> Ink {
@@ -70,6 +96,12 @@ impl Look {
     fn ink(&self, on: [&'static str; 2]) -> Ink {
         Ink { on, off: self.paint.reset }
     }
+}
+
+/// The width that the environment says, or that of the terminal.
+fn width(said: Option<&str>, terminal: Option<u16>) -> usize {
+    let said = said.and_then(|columns| columns.trim().parse().ok()).filter(|columns| *columns > 0);
+    said.or(terminal.map(usize::from)).unwrap_or(DEFAULT_WIDTH)
 }
 
 impl Charset {
@@ -116,6 +148,15 @@ mod tests {
         assert_eq!(env(&[("LC_ALL", "C"), ("LANG", "de_DE.UTF-8")]), Charset::Ascii);
         assert_eq!(env(&[("LC_ALL", "C.UTF-8")]), Charset::Unicode);
         assert_eq!(env(&[("TERM", "dumb")]), Charset::Ascii);
+    }
+
+    #[test]
+    fn the_environment_knows_the_width_better_than_the_terminal() {
+        assert_eq!(width(Some("72"), Some(132)), 72);
+        assert_eq!(width(Some(""), Some(132)), 132);
+        assert_eq!(width(Some("0"), Some(132)), 132);
+        assert_eq!(width(Some("wide"), None), DEFAULT_WIDTH);
+        assert_eq!(width(None, None), DEFAULT_WIDTH);
     }
 
     #[test]

@@ -133,11 +133,12 @@ pub(crate) fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::look::Charset;
+    use crate::look::{Charset, Overflow};
     use quipu_model::Paint;
     use quipu_model::doc::HeatBand;
 
-    const NARROW: Look = Look { width: 40, paint: Paint::PLAIN, charset: Charset::Unicode };
+    const NARROW: Look =
+        Look { width: 40, paint: Paint::PLAIN, charset: Charset::Unicode, overflow: Overflow::Fold };
 
     #[test]
     fn a_heat_map_is_darker_where_more_happened_on_a_logarithmic_scale() {

@@ -113,14 +113,44 @@ pub(crate) fn columns(text: &str) -> usize {
     text.chars().count()
 }
 
-/// The text cut to `width` columns, with a mark if something is missing.
+/// The text cut to `width` columns or fewer, with a mark if something is missing. A number is left out as a whole, because its
+/// first digits are another number.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     if columns(text) <= width {
         return text.to_owned();
     }
-    let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
-    short.push('…');
-    short
+    let chars: Vec<char> = text.chars().collect();
+    let mut end = width.saturating_sub(1);
+    if is_in_word(&chars, end) {
+        let start = (1..end).rev().find(|at| !is_in_word(&chars, *at)).unwrap_or(0);
+        if chars.get(start).is_some_and(char::is_ascii_digit) {
+            end = start;
+        }
+    }
+    let short: String = chars[..end].iter().collect();
+    format!("{}…", short.trim_end())
+}
+
+/// Whether characters `at - 1` and `at` belong to one word or number; a number may have points and commas between digits.
+fn is_in_word(chars: &[char], at: usize) -> bool {
+    let Some([before, after]) = at.checked_sub(1).and_then(|start| chars.get(start..=at)) else {
+        return false;
+    };
+    let is_digit = |at: Option<usize>| at.and_then(|at| chars.get(at)).is_some_and(char::is_ascii_digit);
+    let is_point = |c: char| c == '.' || c == ',';
+    match (before.is_ascii_alphanumeric(), after.is_ascii_alphanumeric()) {
+        (true, true) => true,
+        (true, false) => is_point(*after) && before.is_ascii_digit() && is_digit(at.checked_add(1)),
+        (false, true) => is_point(*before) && after.is_ascii_digit() && is_digit(at.checked_sub(2)),
+        (false, false) => false,
+    }
+}
+
+/// Whether a text is nothing but a number, which must not be cut.
+pub(crate) fn is_number_text(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    digits.starts_with(|c: char| c.is_ascii_digit())
+        && digits.chars().all(|c| c.is_ascii_alphanumeric() || c == '.' || c == ',')
 }
 
 #[cfg(test)]
@@ -192,5 +222,24 @@ mod tests {
     fn cut_text_says_so() {
         assert_eq!(cut("abcdef", 6), "abcdef");
         assert_eq!(cut("abcdefg", 6), "abcde…");
+        assert_eq!(cut("abc def", 5), "abc…");
+        assert_eq!(cut("abc", 0), "…");
+    }
+
+    #[test]
+    fn no_number_is_cut_in_two() {
+        assert_eq!(cut("most: glBegin 1,234 times", 18), "most: glBegin…");
+        assert_eq!(cut("of 0x7fff413f5bc0 and more", 10), "of…");
+        assert_eq!(cut("app.1674735.1533.zip", 9), "app.…");
+        assert_eq!(cut("12 or 3.25", 10), "12 or 3.25");
+        assert_eq!(cut("12 or 3.25 ms", 9), "12 or…");
+        // A name with digits in it is a word.
+        assert_eq!(cut("glVertex3f", 9), "glVertex…");
+        assert!(
+            is_number_text("-1,234.5")
+                && is_number_text("0x7f")
+                && !is_number_text("a7")
+                && !is_number_text("7 B")
+        );
     }
 }

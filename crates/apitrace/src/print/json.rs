@@ -61,6 +61,10 @@ impl Printer for JsonPrinter {
         }
     }
 
+    fn choose(&mut self, batch: &Batch, rows: &mut Vec<u32>, most: usize) {
+        self.choice.keep(batch, rows, most);
+    }
+
     fn is_done(&self) -> bool {
         self.choice.is_done()
     }

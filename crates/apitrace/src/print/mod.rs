@@ -104,6 +104,14 @@ impl Printer for CallPrinter {
         }
     }
 
+    fn choose(&mut self, batch: &Batch, rows: &mut Vec<u32>, most: usize) {
+        self.choice.keep(batch, rows, most);
+    }
+
+    fn n_left_out(&self) -> u64 {
+        self.choice.n_left_out()
+    }
+
     fn is_done(&self) -> bool {
         self.choice.is_done()
     }

@@ -45,6 +45,8 @@ pub struct Choice {
     /// For each function seen so far, whether the pattern matches its name, by type.
     matches: Vec<Option<bool>>,
     is_done: bool,
+    /// Number of verbose calls that are left out, though all other conditions hold.
+    n_left_out: u64,
 }
 
 const CALLS_ARE: &str = "Printing of calls";
@@ -122,7 +124,15 @@ pub fn parse(printing: &PrintOptions) -> Result<(PrintForm, Choice)> {
     let pattern = pattern(&options, &GREP)?;
     let is_empty = |set: &Option<CallSet>| set.as_ref().is_some_and(|set| set.last().is_none());
     let is_done = is_empty(&calls) || is_empty(&frames);
-    let choice = Choice { verbose: printing.verbose, pattern, calls, frames, matches: Vec::new(), is_done };
+    let choice = Choice {
+        verbose: printing.verbose,
+        pattern,
+        calls,
+        frames,
+        matches: Vec::new(),
+        is_done,
+        n_left_out: 0,
+    };
     Ok((form, choice))
 }
 
@@ -166,16 +176,36 @@ impl Choice {
                 return false;
             }
         }
-        if call.flags & VERBOSE != 0 && !self.verbose {
-            return false;
+        if let Some(pattern) = &self.pattern {
+            let position = call.function as usize;
+            if self.matches.len() <= position {
+                self.matches.resize(position + 1, None);
+            }
+            let is_match = *self.matches[position]
+                .get_or_insert_with(|| pattern.is_match(&String::from_utf8_lossy(&function.name)));
+            if !is_match {
+                return false;
+            }
         }
-        let Some(pattern) = &self.pattern else { return true };
-        let position = call.function as usize;
-        if self.matches.len() <= position {
-            self.matches.resize(position + 1, None);
-        }
-        *self.matches[position]
-            .get_or_insert_with(|| pattern.is_match(&String::from_utf8_lossy(&function.name)))
+        let is_left_out = call.flags & VERBOSE != 0 && !self.verbose;
+        self.n_left_out += u64::from(is_left_out);
+        !is_left_out
+    }
+
+    /// Keeps the rows of the first `most` calls that are selected.
+    pub fn keep(&mut self, batch: &Batch, rows: &mut Vec<u32>, most: usize) {
+        let mut n = 0;
+        rows.retain(|row| {
+            // Rows after the last one are not looked at, so that they do not count as left out.
+            let is_kept = n < most && self.at(batch, *row).is_some();
+            n += usize::from(is_kept);
+            is_kept
+        });
+    }
+
+    /// Number of calls so far that were left out only because they are verbose.
+    pub fn n_left_out(&self) -> u64 {
+        self.n_left_out
     }
 
     /// True if no later call can be selected.

@@ -110,6 +110,7 @@ Examples:
   quipu analyze counts,categories --per-thread --json trace.dir
   quipu analyze counts,mix --interval-instrs 1M --json trace.zip
   quipu analyze schedule --per-core --csv=schedule.threads trace.dir
+  quipu analyze histogram --columns addr,count trace.zip
   quipu analyze histogram --line-size 128 --top 20 trace.zip
   quipu analyze aggregate --of accesses --by 'page(addr), kind' --agg 'sum(size), count()' trace.dir
   quipu analyze aggregate --by name --agg 'quantize(latency)' --where 'latency > 0' trace.dir
@@ -202,9 +203,9 @@ fn analyse(options: &Options, common: &Common, screen: &Screen) -> Result<Outcom
         }
         verdict.add_to(&mut answer);
         screen.json(&answer.into())?;
-    } else if let Some(only) = &options.csv.csv {
+    } else if let Some(only) = options.csv.table("") {
         let tables = tables(&options.input.name(), &names, &outcome.reports, &outcome.parts);
-        screen.text(&parts::csv(tables, only)?)?;
+        screen.text(&parts::csv(tables, &only, options.csv.columns())?)?;
     } else if !options.page.is_wanted() {
         screen.documents(&documents())?;
     }

@@ -1,30 +1,45 @@
 //! `quipu check`: checks a trace against the rules of its format.
 
+use super::formats::OWN;
+use crate::summary::{self, Summary};
 use quipu::engine::plan;
 use quipu::model::check::{RULES, SKIP_RULES};
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::pass::Detail;
+use quipu::model::result;
 use quipu::model::result::json;
-use quipu::model::{Error, Finding, Format, Given, Lost, OpenOptions, OptionSpec, Report, RuleInfo};
+use quipu::model::{
+    Error, Finding, Format, Given, Lost, OpenOptions, OptionSpec, Report, RuleInfo, Severity,
+};
 use quipu_console::Common;
 use quipu_console::flags::{self, Flagged, Flags};
 use quipu_console::input::{Stored, check_threads};
+use quipu_console::parts::{self, CsvOption};
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, Extent, Verdict, lost_json};
 use serde_json::{Map, Value};
+use std::path::{Path, PathBuf};
 
 /// Check a trace against the rules of its format
 ///
 /// The whole trace is read, whatever is found. Each violation has a rule, a severity and a place. The first violations of
 /// each rule are listed, all are counted. docs/checks.md explains the rules.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, mut_arg("csv", |csv| csv.help(CSV_HELP)))]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Stored,
-    /// Print JSON: one object with findings and counts
+    /// Further traces, for --summary
+    #[arg(value_name = "MORE", requires = "summary")]
+    more: Vec<PathBuf>,
+    /// Print JSON: one object with findings and counts; with --summary a list
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    csv: CsvOption,
+    /// Print a line for each trace: format, number of records, threads and findings
+    #[arg(long, conflicts_with_all = ["list", "explain"])]
+    summary: bool,
     #[command(flatten)]
     flags: Flags<CheckFlags>,
     /// List all rules and exit
@@ -51,11 +66,16 @@ const NAME: &str = "check";
 /// The rule for unreadable parts, which exists for every format.
 const UNREADABLE: &str = "engine/unreadable";
 
+const CSV_HELP: &str =
+    "Print comma-separated values: a line for each finding, or the rows of TABLE, such as `check.rules`";
+
 const AFTER_HELP: &str = "\
 Examples:
   quipu check trace.zip
   quipu check --json --max-per-rule 100 trace.dir
   quipu check --skip-rule function-return,signal-return trace.dir
+  quipu check --csv trace.zip > findings.csv
+  quipu check --summary traces/*.zip
   quipu check --explain pc-discontinuity
 
 Exit codes:
@@ -70,40 +90,17 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     if let Some(name) = &options.explain {
         return explain(name, options, screen);
     }
-    let (trace, carrier) = options.input.open_for(NAME)?;
-    let carrier = match carrier {
-        Some(carrier) => check_carrier(&carrier, options, common, screen)?,
-        None => None,
-    };
-    check_threads(&*trace, &options.input.opening.threads)?;
-    let tool = quipu::tool(NAME, &trace.meta().format)?;
-    let of_carrier = carrier.as_ref().map(|carrier| carrier.format);
-    let planned = vec![plan(tool, &options.given(|rule| !is_of(of_carrier, rule), |_| true), &*trace)?];
-    let extent = Extent { strict: options.input.opening.strict, ..Extent::default() };
-    let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
-    let Some(report) = outcome.reports.first() else { return Ok(Outcome::Fine) };
-    let (carrier, of_carrier) = carrier.map(|carrier| (carrier.report, carrier.verdict)).unzip();
-    let of_all = Verdict::new(&*trace, outcome.findings.clone(), outcome.error, outcome.cancelled);
-    of_all.say_lost(screen);
-    let lost = of_all.lost();
-    let met_reading = of_all.findings.clone();
-    // The tool reports the reader's findings itself, so only parts that could not be read at all remain.
-    let engine = outcome.findings.as_slice().iter().filter(|finding| finding.rule == UNREADABLE);
-    let findings = engine.filter(|finding| options.wants(finding)).cloned().collect();
-    let verdict = Verdict { findings, ..of_all };
-    // Faults of the carrier that already caused findings in the trace are reported once, with the place in the trace.
-    let of_trace = report.findings();
-    let is_met = |of: &Finding| {
-        let of_error = verdict.error.as_ref().is_some_and(|error| error.is_same_fault(of));
-        of_error || of_trace.iter().any(|known| known.is_same_fault(of))
-    };
-    let mut found: Vec<Finding> = carrier.iter().flat_map(|carrier| carrier.findings()).collect();
-    found.retain(|of| !is_met(of));
-    for of in &mut found {
-        if let Some(met) = met_reading.iter().find(|met| met.is_same_fault(of)) {
-            of.clone_from(met);
-        }
+    if options.summary {
+        let paths = std::iter::once(&options.input.path).chain(&options.more);
+        let form = summary::Form { json: options.json, csv: &options.csv };
+        return summary::print(paths, form, screen, &|path| summarise(path, options, common, screen));
     }
+    let Some(checked) = check(&options.input, options, common, screen)? else { return Ok(Outcome::Fine) };
+    checked.all.say_lost(screen);
+    let lost = checked.all.lost();
+    let Checked { report, carrier, mut found, all, unreadable, outcome, .. } = checked;
+    let (carrier, of_carrier) = carrier.map(|carrier| (carrier.report, carrier.verdict)).unzip();
+    let verdict = Verdict { findings: unreadable, ..all };
     if options.json {
         let mut answer = answer(&options.input.name(), report.json(), &verdict, &lost);
         if let (Some(carrier), Value::Object(answer)) = (&carrier, &mut answer) {
@@ -113,8 +110,12 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
             answer.insert("carrier".into(), carrier.json());
         }
         screen.json(&answer)?;
+    } else if let Some(table) = options.csv.table("check.findings") {
+        let mut tables = report.tables(NAME);
+        tables.extend(carrier.iter().flat_map(|carrier| carrier.tables("carrier")));
+        screen.text(&parts::csv(tables, &table, options.csv.columns())?)?;
     } else {
-        found.extend(of_trace);
+        found.extend(report.findings());
         screen.list_findings(&found)?;
         let of_carrier = carrier.as_ref().map(|carrier| {
             let mut document = carrier.document(Detail::Full);
@@ -134,8 +135,83 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         screen.documents([Some(report.document(Detail::Full)), of_carrier].iter().flatten())?;
     }
     let of_carrier = of_carrier.map_or(Outcome::Fine, |verdict| verdict.tell(screen));
-    let of_reports = Outcome::of(&outcome.reports).and(Outcome::of(carrier.as_slice()));
-    Ok(verdict.tell(screen).and(of_reports).and(of_carrier))
+    Ok(verdict.tell(screen).and(outcome).and(of_carrier))
+}
+
+/// Result of checking a trace and its carrier.
+struct Checked {
+    report: Box<dyn Report>,
+    carrier: Option<OfCarrier>,
+    /// Findings about the carrier that are not reported for the trace.
+    found: Vec<Finding>,
+    /// The verdict on reading the trace, with all findings of the reader.
+    all: Verdict,
+    /// Findings about parts that could not be read, if they are asked for. The report has those of the reader.
+    unreadable: Vec<Finding>,
+    /// Outcome of the rules.
+    outcome: Outcome,
+    /// What the header says, and how many records were read.
+    header: Summary,
+}
+
+/// Checks a trace and its carrier; `None` if there is no result, because it was cancelled.
+fn check(input: &Stored, options: &Options, common: &Common, screen: &Screen) -> Result<Option<Checked>> {
+    let (trace, carrier) = input.open_for(NAME)?;
+    let carrier = match carrier {
+        Some(carrier) => check_carrier(&carrier, options, common, screen)?,
+        None => None,
+    };
+    check_threads(&*trace, &input.opening.threads)?;
+    let mut header = Summary::of(input.name(), &*trace);
+    let tool = quipu::tool(NAME, &trace.meta().format)?;
+    let of_carrier = carrier.as_ref().map(|carrier| carrier.format);
+    let planned = vec![plan(tool, &options.given(|rule| !is_of(of_carrier, rule), |_| true), &*trace)?];
+    let extent = Extent { strict: input.opening.strict, ..Extent::default() };
+    let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
+    header.records = Some(outcome.records);
+    let all = Verdict::new(&*trace, outcome.findings.clone(), outcome.error, outcome.cancelled);
+    let of_rules = Outcome::of(&outcome.reports);
+    let of_rules = carrier
+        .as_ref()
+        .map_or(of_rules, |carrier| of_rules.and(Outcome::of(std::slice::from_ref(&carrier.report))));
+    let Some(report) = outcome.reports.into_iter().next() else { return Ok(None) };
+    // The tool reports the reader's findings itself, so only parts that could not be read at all remain.
+    let engine = outcome.findings.as_slice().iter().filter(|finding| finding.rule == UNREADABLE);
+    let unreadable = engine.filter(|finding| options.wants(finding)).cloned().collect();
+    // Faults of the carrier that already caused findings in the trace are reported once, with the place in the trace.
+    let of_trace = report.findings();
+    let is_met = |of: &Finding| {
+        let of_error = all.error.as_ref().is_some_and(|error| error.is_same_fault(of));
+        of_error || of_trace.iter().any(|known| known.is_same_fault(of))
+    };
+    let mut found: Vec<Finding> = carrier.iter().flat_map(|carrier| carrier.report.findings()).collect();
+    found.retain(|of| !is_met(of));
+    for of in &mut found {
+        if let Some(met) = all.findings.iter().find(|met| met.is_same_fault(of)) {
+            of.clone_from(met);
+        }
+    }
+    Ok(Some(Checked { report, carrier, found, all, unreadable, outcome: of_rules, header }))
+}
+
+/// Checks a trace for a line of a summary.
+fn summarise(path: &Path, options: &Options, common: &Common, screen: &Screen) -> Result<(Summary, Outcome)> {
+    let input = Stored { path: path.to_owned(), opening: options.input.opening.clone() };
+    let Some(checked) = check(&input, options, common, screen)? else {
+        return Ok((Summary { trace: input.name(), ..Summary::default() }, Outcome::Fine));
+    };
+    let Checked { report, carrier, found, all, unreadable, outcome, mut header } = checked;
+    // Rules count all violations; the findings list the first ones.
+    for rule in report.json()["rules"].as_array().into_iter().flatten() {
+        let severities = [Severity::Note, Severity::Warning, Severity::Error];
+        let severity = severities.into_iter().find(|severity| rule["severity"] == severity.name());
+        header.add_count(severity.unwrap_or(Severity::Error), rule["count"].as_u64().unwrap_or(0));
+    }
+    header.add(found.iter().chain(&unreadable));
+    header.error = summary::why(&all);
+    let verdict = Verdict { findings: unreadable, ..all };
+    let of_carrier = carrier.map_or(Outcome::Fine, |carrier| summary::outcome(&carrier.verdict));
+    Ok((header, summary::outcome(&verdict).and(outcome).and(of_carrier)))
 }
 
 /// Result of checking the carrier of a trace.
@@ -226,9 +302,37 @@ fn rules() -> impl Iterator<Item = &'static RuleInfo> {
     quipu::FORMATS.iter().flat_map(|format| format.rules())
 }
 
+result! {
+    /// The rules of all formats.
+    struct AllRules {
+        rules: Vec<Listed> => "The rules.";
+    }
+}
+
+result! {
+    /// A rule.
+    struct Listed {
+        rule: &'static str => "Name of the rule.";
+        severity: &'static str => "Severity of its findings.";
+        group: &'static str => "What it is about.";
+        summary: &'static str => "What must hold.";
+    }
+}
+
 fn list(options: &Options, screen: &Screen) -> Result<Outcome> {
     if options.json {
         screen.json(&json(&rules().collect::<Vec<_>>()))?;
+        return Ok(Outcome::Fine);
+    }
+    if let Some(table) = options.csv.table("quipu.rules") {
+        let rule = |rule: &'static RuleInfo| Listed {
+            rule: rule.name,
+            severity: rule.severity.name(),
+            group: rule.group,
+            summary: rule.summary,
+        };
+        let tables = result::tables(OWN, &AllRules { rules: rules().map(rule).collect() });
+        screen.text(&parts::csv(tables, &table, options.csv.columns())?)?;
         return Ok(Outcome::Fine);
     }
     let mut documents: Vec<Document> = Vec::new();

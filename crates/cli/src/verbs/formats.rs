@@ -5,17 +5,21 @@ use quipu::model::OptionSpec;
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::result;
 use quipu::model::transform::TransformInfo;
+use quipu_console::parts::{self, CsvOption};
 use quipu_console::screen::{Outcome, Result, Screen};
-use serde::Serialize;
 
 /// List the supported trace formats
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, mut_arg("csv", |csv| csv.help(CSV_HELP)))]
 pub(crate) struct Options {
     /// Print JSON: a list of objects
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    csv: CsvOption,
 }
+
+const CSV_HELP: &str = "Print comma-separated values: a line for each format, or the rows of TABLE, such as `quipu.formats.settings`";
 
 const AFTER_HELP: &str = "\
 The format is detected from the content of a trace, not from its name. Verbs that read traces take
@@ -24,30 +28,42 @@ The format is detected from the content of a trace, not from its name. Verbs tha
 Examples:
   quipu formats
   quipu formats --json
+  quipu formats --columns name,title
 
 Exit codes:
   0  done";
 
-/// A format as JSON.
-#[derive(Serialize)]
-struct Described {
-    name: &'static str,
-    title: &'static str,
-    extensions: &'static [&'static str],
-    abilities: Vec<&'static str>,
-    settings: Vec<Setting>,
-    #[serde(rename = "print_settings")]
-    printing: Vec<Setting>,
-    import_settings: Vec<Setting>,
-    edits: Vec<Edit>,
+/// The name that tables of what this program has begin with: `quipu.formats`, `quipu.tools.options`.
+pub(super) const OWN: &str = "quipu";
+
+result! {
+    /// All formats.
+    struct All {
+        formats: Vec<Described> => "The formats.";
+    }
 }
 
-/// A transform of a format as JSON.
-#[derive(Serialize)]
-struct Edit {
-    name: &'static str,
-    title: &'static str,
-    settings: Vec<Setting>,
+result! {
+    /// A format.
+    struct Described {
+        name: &'static str, key => "Name of the format.";
+        title: &'static str => "What its traces are.";
+        extensions: Vec<&'static str> => "Usual endings of names of files.";
+        abilities: Vec<&'static str> => "The operations that it supports.";
+        settings: Vec<Setting> => "Options for opening a trace.";
+        print_settings: Vec<Setting> => "Options for printing records.";
+        import_settings: Vec<Setting> => "Options for writing records of other formats.";
+        edits: Vec<Edit> => "Operations on whole traces.";
+    }
+}
+
+result! {
+    /// A transform of a format.
+    struct Edit {
+        name: &'static str, key => "Name of the verb.";
+        title: &'static str => "What it makes.";
+        settings: Vec<Setting> => "Its options.";
+    }
 }
 
 impl Described {
@@ -58,10 +74,10 @@ impl Described {
         Described {
             name: info.name,
             title: info.title,
-            extensions: info.extensions,
+            extensions: info.extensions.to_vec(),
             abilities: abilities(format),
             settings: settings(info.options),
-            printing: settings(info.print_options),
+            print_settings: settings(info.print_options),
             import_settings: settings(import_options(format)),
             edits: edits(format).map(edit).collect(),
         }
@@ -69,9 +85,14 @@ impl Described {
 }
 
 pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
+    let all = || All { formats: quipu::FORMATS.iter().map(|format| Described::of(*format)).collect() };
     if options.json {
-        let all: Vec<Described> = quipu::FORMATS.iter().map(|format| Described::of(*format)).collect();
-        screen.json(&result::json(&all))?;
+        screen.json(&result::json(&all().formats))?;
+        return Ok(Outcome::Fine);
+    }
+    if let Some(table) = options.csv.table("quipu.formats") {
+        let tables = result::tables(OWN, &all());
+        screen.text(&parts::csv(tables, &table, options.csv.columns())?)?;
         return Ok(Outcome::Fine);
     }
     let documents: Vec<Document> = quipu::FORMATS
@@ -148,13 +169,14 @@ pub(super) fn with_options(document: Document, title: &str, options: &[OptionSpe
     }))
 }
 
-/// An option as JSON.
-#[derive(Serialize)]
-pub(super) struct Setting {
-    name: &'static str,
-    value: &'static str,
-    default: &'static str,
-    doc: &'static str,
+result! {
+    /// An option.
+    pub(super) struct Setting {
+        name: &'static str => "Name of the option.";
+        value: &'static str => "Placeholder for its value; empty for a flag.";
+        default: &'static str => "The default.";
+        doc: &'static str => "What it does.";
+    }
 }
 
 /// Options as JSON.

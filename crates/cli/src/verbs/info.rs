@@ -2,14 +2,16 @@
 
 use crate::about;
 use crate::captured::{self, is_capture};
+use crate::summary::{self, Summary};
 use quipu::model::Found;
 use quipu::model::pass::Detail;
 use quipu::model::trace::{Surveyed, surveyed};
 use quipu_console::input::{self, Arranging, Opening, check_threads};
+use quipu_console::parts::CsvOption;
 use quipu_console::screen::{Outcome, Result, Screen, Stop};
 use quipu_console::session::{self, Verdict};
 use serde_json::{Map, Value};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Say what traces are
@@ -21,14 +23,19 @@ use std::sync::Arc;
 /// Where headers are enough, compressed bodies are not inflated, so that damage within them goes unnoticed here; `quipu check`
 /// reads everything.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, mut_arg("csv", |csv| csv.help(CSV_HELP)))]
 pub(crate) struct Options {
     /// Files, folders, or `-` for standard input
     #[arg(value_name = "TRACE", default_value = "-", hide_default_value = true)]
     paths: Vec<PathBuf>,
-    /// Print JSON: one object, or a list for several traces
+    /// Print JSON: one object, or a list for several traces and with --summary
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    csv: CsvOption,
+    /// Print a line for each trace: format, number of records, threads and findings. Reads the traces, unless --quick
+    #[arg(long)]
+    summary: bool,
     /// Read headers only
     #[arg(long)]
     quick: bool,
@@ -38,10 +45,14 @@ pub(crate) struct Options {
     arranging: Arranging,
 }
 
+const CSV_HELP: &str = "Print comma-separated values: the lines of --summary";
+
 const AFTER_HELP: &str = "\
 Examples:
   quipu info trace.zip
   quipu info --json traces/*.zip
+  quipu info --summary traces/*.zip
+  quipu info --columns trace,records,threads traces/*.zip
 
 Exit codes:
   0  done
@@ -50,6 +61,10 @@ Exit codes:
 
 /// Describes each trace. An error with one trace does not prevent the descriptions of the others.
 pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
+    if options.summary || options.csv.is_wanted() {
+        let form = summary::Form { json: options.json, csv: &options.csv };
+        return summary::print(&options.paths, form, screen, &|path| summarise(path, options, screen));
+    }
     let mut outcome = Outcome::Fine;
     let mut fault = None;
     let (mut documents, mut values, mut verdicts) = (Vec::new(), Vec::new(), Vec::new());
@@ -124,4 +139,18 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         Some(error) => Err(Stop::Fault(error)),
         None => Ok(outcome),
     }
+}
+
+/// Describes a trace in one line of a summary.
+fn summarise(path: &Path, options: &Options, screen: &Screen) -> Result<(Summary, Outcome)> {
+    let trace = options.arranging.open(path, &options.opening, None)?;
+    check_threads(&*trace, &options.opening.threads)?;
+    let name = input::name(path);
+    if !options.quick {
+        return Ok(summary::read(&*trace, name, screen));
+    }
+    let verdict = Verdict::new(&*trace, Found::default(), None, false);
+    let mut summary = Summary::of(name, &*trace);
+    summary.add(&verdict.findings);
+    Ok((summary, summary::outcome(&verdict)))
 }

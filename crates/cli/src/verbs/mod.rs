@@ -20,7 +20,7 @@ mod merge;
 mod new_tool;
 mod record;
 mod recover;
-mod report;
+pub(crate) mod report;
 mod run;
 mod send;
 mod sim;

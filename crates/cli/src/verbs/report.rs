@@ -1,20 +1,22 @@
 //! `quipu report`: summarises a trace on one screen or as an HTML page.
 
 use crate::about;
+use crate::compare;
 use crate::naming;
 use crate::page::{self, PageOptions};
 use crate::typing::{Typing, give};
-use quipu::engine::{Planned, plan};
+use quipu::engine::{Planned, plan, tables};
 use quipu::model::doc::Document;
 use quipu::model::pass::Detail;
 use quipu::model::{Error, ErrorKind, Given, Report, Tool, Trace, Window};
 use quipu_console::Common;
-use quipu_console::input::Input;
+use quipu_console::input::{Input, Stored};
+use quipu_console::parts::{self, CsvOption};
 use quipu_console::screen::{Outcome, Result, Screen, Stop};
 use quipu_console::session::{self, Verdict};
 use quipu_console::simulation::{self, Served};
 use serde_json::{Map, Value};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Summarise a trace on one screen
 ///
@@ -29,10 +31,15 @@ use std::path::Path;
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
-    /// Print JSON: one object, with each analysis under its name in `results`; for comma-separated values use `--csv` of
-    /// `analyze` and `sim`
+    /// Second trace: prints the most important numbers of both, and how they change from TRACE to NEW
+    #[arg(value_name = "NEW", conflicts_with = "html")]
+    new: Option<PathBuf>,
+    /// Print JSON: one object, with each analysis under its name in `results`; of two traces, the reports `old` and `new`, and
+    /// `changes`
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    csv: CsvOption,
     #[command(flatten)]
     page: PageOptions,
     #[command(flatten)]
@@ -47,6 +54,8 @@ Examples:
   quipu report trace.zip
   quipu report --html trace.html trace.zip
   quipu report --json trace.dir | jq .results.counts
+  quipu report before.trace after.trace
+  quipu report --csv=counts.shards trace.dir
   zcat trace.gz | quipu report
 
 Exit codes:
@@ -62,48 +71,92 @@ const ONLY_ON_PAGES: &[&str] = &["heatmap", "reuse-distance", "miss-ratio"];
 const OPTIONS_ON_PAGES: &[(&str, &str)] = &[("top", "100"), ("steps", "512"), ("sample", "8192")];
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
-    options.page.check(options.json)?;
-    let trace = options.input.open()?;
+    options.page.check(options.json || options.csv.is_wanted())?;
+    if let Some(new) = &options.new {
+        let input = &options.input;
+        if *new == input.stored.path && new == Path::new("-") {
+            return Err(Error::usage("standard input is one trace, and two are compared").into());
+        }
+        let stored = Stored { path: new.clone(), ..input.stored.clone() };
+        let new = Input { stored, ..input.clone() };
+        let sides = [read(input, options, common, screen)?, read(&new, options, common, screen)?];
+        let form = compare::Form { json: options.json, csv: &options.csv };
+        return compare::print(&sides, form, screen);
+    }
+    let told = read(&options.input, options, common, screen)?;
+    told.verdict.say_lost(screen);
+    let Told { trace, names, reports, machine, verdict, .. } = &told;
+    if options.page.is_wanted() {
+        let mut documents = page_documents(&**trace, reports, machine, verdict);
+        naming::name_code(&mut documents, &**trace);
+        page::write(&options.page, &options.input, &**trace, &documents, screen)?;
+    }
+    if options.json {
+        screen.json(&told.json())?;
+    } else if let Some(table) = options.csv.table("") {
+        let mut all = tables(&told.name, names, reports, &[]);
+        all.extend(tables(&told.name, &machine.names, &machine.reports, &[]));
+        screen.text(&parts::csv(all, &table, options.csv.columns())?)?;
+    } else if !options.page.is_wanted() {
+        let about = about::document(&told.name, &**trace, Detail::Brief);
+        let results = reports.iter().map(|report| report.document(Detail::Brief));
+        let all = std::iter::once(about).chain(results).chain(documents_of(machine, Detail::Brief));
+        let mut documents: Vec<Document> = all.filter(|document| !document.blocks.is_empty()).collect();
+        naming::name_code(&mut documents, &**trace);
+        screen.documents(&documents)?;
+    }
+    Ok(verdict.tell(screen))
+}
+
+/// What a report has to say about a trace.
+pub(crate) struct Told {
+    pub(crate) name: String,
+    pub(crate) trace: Box<dyn Trace>,
+    /// Names of the analyses.
+    pub(crate) names: Vec<&'static str>,
+    pub(crate) reports: Vec<Box<dyn Report>>,
+    /// Number of records read.
+    pub(crate) records: u64,
+    pub(crate) machine: Served,
+    pub(crate) verdict: Verdict,
+}
+
+/// Runs the analyses of a report, and the default machine.
+fn read(input: &Input, options: &Options, common: &Common, screen: &Screen) -> Result<Told> {
+    let trace = input.open()?;
     let planned = plan_report(&*trace, options, common, screen)?;
-    let names: Vec<&str> = planned.iter().map(|planned| planned.info.name).collect();
-    let extent = options.input.extent(Window::All);
+    let names: Vec<&'static str> = planned.iter().map(|planned| planned.info.name).collect();
+    let extent = input.extent(Window::All);
     let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
     let mut machine = match options.no_machine || outcome.cancelled {
         true => Served::default(),
-        false => serve(options, &*trace, outcome.records, common, screen)?,
+        false => serve(input, options, &*trace, outcome.records, common, screen)?,
     };
     // The machine reads the trace again; an error that occurs only then is just as serious.
     let error = outcome.error.or(machine.error.take());
     let cancelled = outcome.cancelled || machine.cancelled;
     let verdict = Verdict::new(&*trace, outcome.findings, error, cancelled);
-    verdict.say_lost(screen);
-    if options.page.is_wanted() {
-        let mut documents = page_documents(&*trace, &outcome.reports, &machine, &verdict);
-        naming::name_code(&mut documents, &*trace);
-        page::write(&options.page, &options.input, &*trace, &documents, screen)?;
-    }
-    if options.json {
+    let (reports, records) = (outcome.reports, outcome.records);
+    Ok(Told { name: input.name(), trace, names, reports, records, machine, verdict })
+}
+
+impl Told {
+    /// The report as JSON.
+    pub(crate) fn json(&self) -> Value {
+        let Told { name, trace, names, reports, machine, verdict, .. } = self;
         let results: Map<String, Value> = names
             .iter()
-            .zip(&outcome.reports)
+            .zip(reports)
             .chain(machine.names.iter().zip(&machine.reports))
             .map(|(name, report)| ((*name).to_owned(), report.json()))
             .collect();
         let mut answer = Map::new();
-        answer.insert("about".into(), about::json(&options.input.name(), &*trace));
+        answer.insert("about".into(), about::json(name, &**trace));
         answer.insert("results".into(), results.into());
         answer.insert("machine_records".into(), machine.records.into());
         verdict.add_to(&mut answer);
-        screen.json(&answer.into())?;
-    } else if !options.page.is_wanted() {
-        let about = about::document(&options.input.name(), &*trace, Detail::Brief);
-        let results = outcome.reports.iter().map(|report| report.document(Detail::Brief));
-        let all = std::iter::once(about).chain(results).chain(documents_of(&machine, Detail::Brief));
-        let mut documents: Vec<Document> = all.filter(|document| !document.blocks.is_empty()).collect();
-        naming::name_code(&mut documents, &*trace);
-        screen.documents(&documents)?;
+        answer.into()
     }
-    Ok(verdict.tell(screen))
 }
 
 /// Sections of a page: the most important numbers, the description of the trace, its faults, and each analysis in full.
@@ -163,6 +216,7 @@ fn documents_of(served: &Served, detail: Detail) -> Vec<Document> {
 
 /// Simulates the first records of a trace on caches and TLBs of a default machine.
 fn serve(
+    input: &Input,
     options: &Options,
     trace: &dyn Trace,
     n_records: u64,
@@ -175,7 +229,7 @@ fn serve(
         }
         Ok(Served::default())
     };
-    let path = &options.input.stored.path;
+    let path = &input.stored.path;
     let is_kept = std::fs::metadata(path).is_ok_and(|meta| meta.is_file() || meta.is_dir());
     if path == Path::new("-") || !is_kept {
         return left_out(Error::unsupported(
@@ -186,7 +240,7 @@ fn serve(
     let quiet = Common { verbose: false, ..common.clone() };
     let top = if options.page.is_wanted() { 10 } else { 0 };
     let served = simulation::serve(top, n_records, trace, |planned, window| {
-        let extent = session::Extent { strict: false, ..options.input.extent(window) };
+        let extent = session::Extent { strict: false, ..input.extent(window) };
         match session::analyse(trace, planned, &extent, &quiet, screen) {
             Err(Stop::Fault(error)) if error.kind() == ErrorKind::Unsupported => Ok(Err(error)),
             outcome => outcome.map(Ok),

@@ -257,22 +257,15 @@ fn simulate(
     common: &Common,
     screen: &Screen,
 ) -> Result<Outcome> {
-    run.page.check(run.json || run.csv.csv.is_some())?;
+    run.page.check(run.json || run.csv.is_wanted())?;
     let trace = run.input.open_onto(cores)?;
     let planned = plan(&*trace).map_err(|error| session::not_for_trace(error, &*trace, screen))?;
     let name = planned.info.name;
     let extent = run.input.extent(Window::All);
     let outcome = session::analyse(&*trace, vec![planned], &extent, common, screen)?;
     simulation::check_translation(&outcome.reports)?;
-    let printing = Printing { input: &run.input, page: &run.page, json: run.json };
-    let table = csv_table(run.csv.csv.as_deref(), name, usual);
-    printing.print(name, &*trace, outcome, table.as_deref(), screen)
-}
-
-/// The table to print for `--csv`: the requested one, or the main list of the simulation.
-pub(super) fn csv_table(asked: Option<&str>, tool: &str, usual: &str) -> Option<String> {
-    let table = asked?;
-    Some(if table.is_empty() { format!("{tool}.{usual}") } else { table.to_owned() })
+    let printing = Printing { input: &run.input, page: &run.page, json: run.json, csv: &run.csv };
+    printing.print(name, &*trace, outcome, usual, screen)
 }
 
 /// Destination of results.
@@ -280,17 +273,18 @@ pub(super) struct Printing<'a> {
     pub(super) input: &'a Input,
     pub(super) page: &'a PageOptions,
     pub(super) json: bool,
+    pub(super) csv: &'a CsvOption,
 }
 
 impl Printing<'_> {
-    /// Prints the result of the tool called `name`: as a page, as JSON, as comma-separated values of one table, or as
-    /// tables.
+    /// Prints the result of the tool called `name`: as a page, as JSON, as comma-separated values of one table (the list
+    /// `usual` if none is named), or as tables.
     pub(super) fn print(
         &self,
         name: &str,
         trace: &dyn Trace,
         found: quipu::engine::Outcome,
-        table: Option<&str>,
+        usual: &str,
         screen: &Screen,
     ) -> Result<Outcome> {
         let verdict = Verdict::new(trace, found.findings, found.error, found.cancelled);
@@ -312,12 +306,12 @@ impl Printing<'_> {
             answer.insert("results".into(), results.into());
             verdict.add_to(&mut answer);
             screen.json(&answer.into())?;
-        } else if let Some(table) = table {
+        } else if let Some(table) = self.csv.table(&format!("{name}.{usual}")) {
             for sentence in found.reports.iter().flat_map(|report| simulation::remarks(&**report)) {
                 screen.say(format_args!("{sentence}"));
             }
             let tables = tables(&self.input.name(), &[name], &found.reports, &found.parts);
-            screen.text(&parts::csv(tables, table)?)?;
+            screen.text(&parts::csv(tables, &table, self.csv.columns())?)?;
         } else if !self.page.is_wanted() {
             screen.documents(&documents)?;
         }

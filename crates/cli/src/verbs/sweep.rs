@@ -1,6 +1,6 @@
 //! `quipu sim sweep`: simulates many caches at once.
 
-use super::sim::{Addresses, Printing, csv_table};
+use super::sim::{Addresses, Printing};
 use crate::page::PageOptions;
 use quipu::engine::Planned;
 use quipu::model::{OptionSpec, Window};
@@ -65,7 +65,7 @@ Exit codes:
   2  could not do it";
 
 pub(super) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
-    options.page.check(options.json || options.csv.csv.is_some())?;
+    options.page.check(options.json || options.csv.is_wanted())?;
     let space = options.space()?;
     let cores = space.has_cores.then_some(space.usual.cores);
     let trace = options.input.open_onto(cores)?;
@@ -85,9 +85,9 @@ pub(super) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let extent: Extent = options.input.extent(Window::All);
     let outcome = session::analyse(&*trace, vec![planned], &extent, common, screen)?;
     simulation::check_translation(&outcome.reports)?;
-    let printing = Printing { input: &options.input, page: &options.page, json: options.json };
-    let table = csv_table(options.csv.csv.as_deref(), sweep::INFO.name, "points");
-    printing.print(sweep::INFO.name, &*trace, outcome, table.as_deref(), screen)
+    let printing =
+        Printing { input: &options.input, page: &options.page, json: options.json, csv: &options.csv };
+    printing.print(sweep::INFO.name, &*trace, outcome, "points", screen)
 }
 
 impl Options {

@@ -1,33 +1,42 @@
 //! `quipu tools`: lists the analyses and their requirements.
 
-use super::formats::{Setting, settings, with_options};
+use super::formats::{OWN, Setting, settings, with_options};
 use quipu::model::doc::{Block, Cell, Document};
 use quipu::model::{Tool, ToolInfo, result};
+use quipu_console::parts::{self, CsvOption};
 use quipu_console::screen::{Outcome, Result, Screen};
-use serde::Serialize;
 
 /// List the analyses with their options and requirements
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, mut_arg("csv", |csv| csv.help(CSV_HELP)))]
 pub(crate) struct Options {
     /// Print JSON: a list of objects
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    csv: CsvOption,
 }
+
+const CSV_HELP: &str = "Print comma-separated values: a line for each analysis, or the rows of TABLE, such as `quipu.tools.options`";
 
 const AFTER_HELP: &str = "\
 Examples:
   quipu tools
   quipu tools --json
+  quipu tools --columns name,summary
+  quipu tools --csv=quipu.tools.options
 
 Exit codes:
   0  done";
 
 pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     let tools = every_tool();
+    let described = || All { tools: tools.iter().map(|tool| Described::of(tool.info())).collect() };
     if options.json {
-        let all: Vec<Described> = tools.iter().map(|tool| Described::of(tool.info())).collect();
-        screen.json(&result::json(&all))?;
+        screen.json(&result::json(&described().tools))?;
+    } else if let Some(table) = options.csv.table("quipu.tools") {
+        let tables = result::tables(OWN, &described());
+        screen.text(&parts::csv(tables, &table, options.csv.columns())?)?;
     } else {
         let documents: Vec<Document> = tools.iter().map(|tool| describe(tool.info())).collect();
         screen.documents(&documents)?;
@@ -67,19 +76,24 @@ fn needs(info: &ToolInfo) -> String {
     }
 }
 
-/// A tool as JSON.
-#[derive(Serialize)]
-struct Described {
-    name: &'static str,
-    summary: &'static str,
-    /// `null` if it works with any format.
-    format: Option<&'static str>,
-    /// Required columns.
-    required: Vec<&'static str>,
-    /// Columns that are used if available.
-    optional: Vec<&'static str>,
-    in_report: bool,
-    options: Vec<Setting>,
+result! {
+    /// All tools.
+    struct All {
+        tools: Vec<Described> => "The tools.";
+    }
+}
+
+result! {
+    /// A tool.
+    struct Described {
+        name: &'static str, key => "Name of the tool.";
+        summary: &'static str => "What it finds out.";
+        format: Option<&'static str> => "The only format that it is for; null if it works with any.";
+        required: Vec<&'static str> => "Columns that a trace must have.";
+        optional: Vec<&'static str> => "Columns that it uses if the trace has them.";
+        in_report: bool => "Whether it is part of a report.";
+        options: Vec<Setting> => "Its options.";
+    }
 }
 
 impl Described {

@@ -4,6 +4,7 @@ use crate::captured::{self, is_capture};
 use quipu::engine::{self, Doubtful, Merge, PrintJob};
 use quipu::expr::Where;
 use quipu::isa::Syntax;
+use quipu::model::number::counted;
 use quipu::model::trace::PrintOptions;
 use quipu::model::{
     ErrorKind, Given, OptionSpec, Predicate, Printer, Schema, Sieve, ThreadId, Trace, Window,
@@ -26,9 +27,9 @@ use std::time::Instant;
 
 /// Print records, one per line
 ///
-/// Threads are interleaved by their timestamps. The range is selected first, then records in it. For the recording of an
-/// instrumented program, everything is printed: accesses, calls, locks, allocations with their callers, each with its source
-/// location.
+/// Threads are interleaved by their timestamps. The range is selected first, then records in it: --take says how many records
+/// are read, --limit how many are printed. For the recording of an instrumented program, everything is printed: accesses,
+/// calls, locks, allocations with their callers, each with its source location.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
@@ -47,10 +48,16 @@ pub(crate) struct Options {
     /// such as `call.FUNCTION` with the arguments of a function as columns; an unknown name lists the tables
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
+    /// Print only these columns of the table, in this order, as CSV, or as JSON with --json; an unknown name lists the columns
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    columns: Vec<String>,
+    /// Also print what is left out by default: calls of little interest, such as queries for errors
+    #[arg(long)]
+    all: bool,
     /// Print records as they are written, until the writer ends the trace or the run is interrupted, in order within each
     /// stream or file. For growing streams: their rows, and the traces that they carry, except formats whose record order is
     /// only known at the end
-    #[arg(long, conflicts_with_all = ["skip", "take", "skip_instrs", "take_instrs", "since", "until", "order"])]
+    #[arg(long, conflicts_with_all = ["skip", "take", "skip_instrs", "take_instrs", "since", "until", "order", "limit"])]
     follow: bool,
     /// Syntax of x86 instructions
     #[arg(long, value_name = "SYNTAX", value_parser = ["att", "intel"])]
@@ -60,7 +67,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Range",
           conflicts_with_all = ["skip_instrs", "since", "until"])]
     skip: Option<u64>,
-    /// Read this many records
+    /// Read only this many records; those to print are selected among them, and --limit counts what is printed
     #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Range",
           conflicts_with = "take_instrs")]
     take: Option<u64>,
@@ -92,6 +99,10 @@ pub(crate) struct Options {
     /// size >= 8`; `docs/expressions.md` has the grammar
     #[arg(long = "where", value_name = "EXPR", help_heading = "Selection")]
     condition: Option<String>,
+
+    /// Print at most this many of the selected records, and then stop reading; --take limits what is read instead
+    #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Selection")]
+    limit: Option<u64>,
 
     #[command(flatten)]
     form: Calls,
@@ -133,7 +144,7 @@ impl Calls {
 }
 
 const AFTER_HELP: &str = "\
-Numbers may be decimal, hex (0x1000), or have a suffix (10k, 4Ki, 2M).
+Numbers may be decimal (1234567 or 1,234,567), hex (0x1000), or have a suffix (10k, 4Ki, 2M).
 
 Examples:
   quipu view --take 20 trace.zip
@@ -144,6 +155,8 @@ Examples:
   quipu view --where 'size > 8 OR line(addr) = 0x7f0000000040' trace.zip
   quipu view --grep '^glUniform' --calls 0-1000 --thread-ids game.trace
   quipu view --frames 7000-7001 game.trace
+  quipu view --kind write --limit 10 trace.zip
+  quipu view --columns pc,text,addr --limit 10 trace.zip
   quipu view --table args --kind text game.trace
   quipu view --kind alloc,lock,unlock prog.quipu
   quipu view --table call.glDrawElements --json --frames 0-99 game.trace
@@ -177,7 +190,8 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         },
         paint: screen.paint(),
         strict: opening.strict,
-        limit: options.limit(),
+        limit: options.take_in_window(),
+        most_rows: options.limit,
         awaited,
         ..PrintJob::new(&*trace, table, &print, printer)?
     };
@@ -187,7 +201,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         stream::print(job, merge, watch, quipu_console::terminal::stdout(), screen.is_quiet())
     })?;
     quipu_console::terminal::stdout().write_all(&shown.end)?;
-    let is_part = options.window() != Window::All || options.limit().is_some();
+    let is_part = options.window() != Window::All || options.take_in_window().is_some();
     check_present(&*trace, awaited, &shown.absent, is_part)?;
     if common.verbose {
         session::say_speed(shown.records, None, started.elapsed(), screen);
@@ -201,7 +215,13 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
             file.filter(|_| trace.shards().len() > 1).map(|file| format!("{file}: ")).unwrap_or_default();
         screen.say_error(format_args!("{file}{}", rewrite::doubt(from, "printed")));
     }
-    Ok(verdict.tell(screen))
+    let outcome = verdict.tell(screen);
+    if shown.left_out > 0 {
+        let are = if shown.left_out == 1 { "is" } else { "are" };
+        let calls = counted(shown.left_out, "call");
+        screen.say(format_args!("{calls} of little interest {are} left out; --all prints them, too"));
+    }
+    Ok(outcome)
 }
 
 /// Prints a trace that is still being written.
@@ -269,6 +289,7 @@ impl Options {
             self.input.opening.format.is_some(),
             self.csv,
             self.table.is_some(),
+            !self.columns.is_empty(),
             self.syntax.is_some(),
             self.skip_instrs.is_some() || self.take_instrs.is_some(),
             self.since.is_some() || self.until.is_some(),
@@ -285,6 +306,7 @@ fn view_capture(options: &Options, screen: &Screen) -> Result<Outcome> {
     let choice = captured::Choice {
         skip: options.skip.unwrap_or(0),
         take: options.take.unwrap_or(u64::MAX),
+        most_printed: options.limit.unwrap_or(u64::MAX),
         kinds: &options.kinds,
         threads: &options.input.opening.threads,
         pc: options.pc.as_ref(),
@@ -338,7 +360,7 @@ impl Options {
     }
 
     /// Number of records to read in the window, if the window does not limit it.
-    fn limit(&self) -> Option<u64> {
+    fn take_in_window(&self) -> Option<u64> {
         match self.window() {
             Window::Instrs(_) | Window::Clock(_) => self.take,
             Window::All | Window::Records(_) => None,
@@ -355,13 +377,18 @@ impl Options {
         let form = match (self.json, self.csv) {
             (true, _) => LineForm::Json,
             (_, true) => LineForm::Csv,
-            _ if self.table.is_some() => LineForm::Csv,
+            _ if self.table.is_some() || !self.columns.is_empty() => LineForm::Csv,
             _ => return Ok(None),
         };
-        if let (true, None, Some(printer)) = (self.json, &self.table, trace.json_printer(print)?) {
+        let is_own = self.json && self.table.is_none() && self.columns.is_empty();
+        if let (true, Some(printer)) = (is_own, trace.json_printer(print)?) {
             return Ok(Some(printer));
         }
-        let lines = RowLines::new(schema, form, trace.meta().arch, print.syntax.unwrap_or_default());
+        let (arch, syntax) = (trace.meta().arch, print.syntax.unwrap_or_default());
+        let lines = match self.columns.as_slice() {
+            [] => RowLines::new(schema, form, arch, syntax),
+            names => RowLines::of_columns(schema, names, form, arch, syntax)?,
+        };
         Ok(Some(Box::new(lines.with(trace.row_form(print)?))))
     }
 
@@ -371,6 +398,6 @@ impl Options {
             Some(_) => Some(Syntax::Att),
             None => None,
         };
-        PrintOptions { syntax, verbose: common.verbose, given: self.form.given() }
+        PrintOptions { syntax, verbose: common.verbose || self.all, given: self.form.given() }
     }
 }

@@ -612,7 +612,7 @@ fn a_call_that_is_left_under_a_number_that_it_cannot_have_ends_every_verb() {
         let said = format!("{out}{err}");
         assert_eq!(code, 1, "{verb}: {said}");
         assert!(
-            said.contains("offset 0x2c88, record 223: call `4473946639201` is left when"),
+            said.contains("offset 0x2c88, record 223: call 4473946639201 is left when"),
             "{verb}: {said}"
         );
     }

@@ -463,7 +463,7 @@ fn a_thread_that_is_shorter_than_the_skip_is_named() {
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
     let text = String::from_utf8(output.stderr).unwrap();
-    assert!(text.starts_with("error: thread 5750 has no instruction after the first `10000`"), "{text}");
+    assert!(text.starts_with("error: thread 5750 has no instruction after the first 10000"), "{text}");
 }
 
 #[test]

@@ -439,7 +439,7 @@ fn a_program_that_sends_its_events_runs_with_back_ends() {
     // Standard output contains only the result.
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(answer["front_ends"], 3, "{answer}");
-    assert!(answer["notes"][0].as_str().unwrap().contains("1 events could not be sent"), "{answer}");
+    assert!(answer["notes"][0].as_str().unwrap().contains("1 event could not be sent"), "{answer}");
     let counts = std::fs::read_to_string(Path::new(&out).join("simplecount.txt")).unwrap();
     let line = |name: &str| counts.lines().any(|line| line == format!("[SimpleCount] {name}"));
     assert!(line("Total ReadMem   Events: 100000") && line("Total IOP       Events: 100000"), "{counts}");

@@ -157,8 +157,10 @@ fn a_comment_mark_inside_a_word_is_none() {
     );
 }
 
-/// Names, first cores and parents of caches.
-fn shape(caches: &[CacheSpec]) -> Vec<(&str, Option<(usize, usize)>, Option<&str>)> {
+/// A cache's name, its first core and number of cores, and its parent.
+type Shape<'a> = (&'a str, Option<(usize, usize)>, Option<&'a str>);
+
+fn shape(caches: &[CacheSpec]) -> Vec<Shape<'_>> {
     let of = |cache: &CacheSpec| cache.core.map(|core| (core, cache.n_cores));
     caches.iter().map(|cache| (cache.name.as_str(), of(cache), cache.parent.as_deref())).collect()
 }

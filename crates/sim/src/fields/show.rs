@@ -192,7 +192,7 @@ impl TypeReport {
         }
         let place = of.declared.as_deref().map(|place| format!(", {}", file_and_line(place)));
         let place = place.unwrap_or_default();
-        Grid { title: format!("{} ({} bytes{place})", of.name, of.size), head, rows, more: 0 }
+        Grid { title: format!("{} ({}{place})", of.name, counted(of.size, "byte")), head, rows, more: 0 }
     }
 
     /// Byte map of a type whose first element begins a line: each field, with its misses in the first level.
