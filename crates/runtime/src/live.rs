@@ -2,7 +2,7 @@
 //!
 //! Threads write their cells into buffers as they do for a file, but these are private memory. Full buffers, and what was
 //! written before a thread gives something to others or waits for them, go to the ring of the thread. The analysis makes
-//! events of the cells; kinds of cells of which it makes none stay here.
+//! events of the cells; kinds of cells that no event is made from stay here.
 //!
 //! A thread sends only its own cells, except where the program ends or is replaced: then one thread sends those of all.
 //!
@@ -45,7 +45,7 @@ const MAX_WAITS: u32 = 1000;
 
 /// The way of a thread's cells from its buffer to its ring.
 ///
-/// Whoever has set `is_busy` may use the rest: the thread itself, or the one that ends the program.
+/// The thread that has set `is_busy` may use the rest: the owner, or one that ends the program.
 struct Lane {
     older: *mut Lane,
     /// Room for a chunk under construction.
@@ -234,7 +234,7 @@ impl Lane {
         }
         // SAFETY: the buffer of the lane is mapped for as long as the process lives; everything accesses it atomically.
         let buffer = unsafe { Buffer::at(base) };
-        // SAFETY: `claim_lane` mapped that many words behind the lane; only the caller, who made the lane busy, uses them, and
+        // SAFETY: `claim_lane` mapped that many words after the lane; only the caller, who made the lane busy, uses them, and
         // any bits are valid.
         let chunk = unsafe { core::slice::from_raw_parts_mut(self.chunk, CHUNK_WORDS) };
         let (tag, wanted) = (buffer.tag(), WANTED.load(Ordering::Relaxed));

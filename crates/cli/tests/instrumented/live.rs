@@ -193,7 +193,7 @@ fn threads_have_the_synchronization_of_the_recording() {
             }
             assert_eq!(counts["Context"] - counts["Instr"], expected["Context"] - expected["Instr"]);
             let structure = synchronization(&scene, "live/stgen");
-            assert_eq!(structure.iter().map(Vec::len).collect::<Vec<_>>(), [213, 206, 206, 206]);
+            assert_eq!(structure.iter().map(Vec::len).collect::<Vec<_>>(), [209, 203, 203, 203]);
             assert_eq!(structure, synchronization(&scene, "structure"), "{compiler}");
             let threads = |out: &str| fs::read_to_string(scene.path(out).join("sigil.pthread.out")).unwrap();
             assert_eq!(threads("live/stgen"), threads("structure"), "{compiler}");
@@ -305,7 +305,8 @@ fn threads_that_still_run_at_the_end_have_sent_what_they_did() {
     scene.compile(SOURCE, "prog.c", &["-O1", "-pthread"]);
     let run = live(&scene, &["--backend", "simplecount"], "live", &["./prog"]).output().unwrap();
     assert_eq!(answer(&run)["front_ends"], 2);
-    assert_eq!(counts(&scene, "live")["WriteMem"], 3002, "with the creation's handle and the atomic store");
+    assert_eq!(counts(&scene, "live")["WriteMem"], recorded(&scene)["WriteMem"]);
+    assert!(counts(&scene, "live")["WriteMem"] > 3000);
 }
 
 #[test]
@@ -338,7 +339,7 @@ fn ended(child: &mut std::process::Child, what: &str) -> std::process::ExitStatu
 }
 
 #[test]
-fn whoever_is_killed_the_other_side_ends() {
+fn if_one_side_is_killed_the_other_ends() {
     /// Two threads with as many accesses as said; tells its process number at the start, and its end.
     const SOURCE: &str = r#"
         #include <pthread.h>
