@@ -15,7 +15,7 @@ const ALONE: &str = r#"
     #include <stdatomic.h>
     #include <string.h>
     struct big { char bytes[3000]; } one, other;
-    static int cells[1000];
+    static volatile int cells[1000];
     static atomic_long total;
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static jmp_buf back;
