@@ -84,7 +84,7 @@ pub struct Producer {
     pub process: u32,
     /// Its thread id in the system.
     pub thread_id: u32,
-    /// The thread of its events until the first swap.
+    /// The thread of its events until the first swap; for cells, that of all its events, 0 if it has none.
     pub thread: u64,
     /// The encoding of its events; `None` for cells, and if it is invalid or unknown.
     pub encoding: Option<Encoding>,
@@ -482,6 +482,9 @@ impl Run<'_> {
         let Some(mut lane) = self.lanes[slot].take() else { return Ok(()) };
         if let Some(reading) = &lane.reading {
             (lane.told.n_events, lane.told.n_unknown) = reading.n_events();
+        }
+        if let Some(Reading::Cells(pending)) = &lane.reading {
+            lane.told.thread = pending.number;
         }
         let consumer = &lane.consumer;
         let (n_dropped, note) = self.memory.look(|_| (consumer.n_dropped(), consumer.note()))?;

@@ -141,6 +141,9 @@ fn cells_of_threads_become_events_in_the_order_of_their_stamps() {
     let threads = |(_, event): &(Option<u64>, Event)| matches!(event, Event::Context(context) if context.kind == context::THREAD);
     assert_eq!(events.iter().filter(|event| threads(event)).count(), 3);
     assert!(outcome.producers.iter().all(|producer| producer.end == End::Left));
+    let mut threads: Vec<u64> = outcome.producers.iter().map(|producer| producer.thread).collect();
+    threads.sort_unstable();
+    assert_eq!(threads, [1, 2, 3]);
     let n_events: u64 = outcome.producers.iter().map(|producer| producer.n_events).sum();
     assert_eq!(n_events, events.len() as u64);
 }

@@ -26,6 +26,8 @@ pub(super) struct Pending {
     next: Option<(usize, u64)>,
     /// The number of the thread's creation, before its first cells became events.
     begins: Option<Option<u64>>,
+    /// The number of the thread in events; 0 before it has any.
+    pub(super) number: u64,
     /// Number of events made.
     pub(super) n_events: u64,
 }
@@ -33,7 +35,8 @@ pub(super) struct Pending {
 impl Pending {
     /// Nothing of this thread yet.
     pub(super) fn new(thread: ThreadId) -> Pending {
-        Pending { thread, words: Vec::new(), at: 0, next: None, begins: Some(None), n_events: 0 }
+        let begins = Some(None);
+        Pending { thread, words: Vec::new(), at: 0, next: None, begins, number: 0, n_events: 0 }
     }
 
     /// True if all cells have become events.
@@ -246,6 +249,7 @@ impl Run<'_> {
         let n_before = self.cells.batch().events.len() as u64;
         let (creation, words) = pending.pass(end);
         self.cells.take(thread, creation, words);
+        pending.number = self.cells.batch().thread.unwrap_or(0);
         pending.n_events += self.cells.batch().events.len() as u64 - n_before;
         Ok(())
     }
