@@ -1,6 +1,6 @@
 //! Decodes cells to events, and encodes texts. SPEC: stream.md#cells.
 
-use crate::cell::{Cell, LOW, TEXT_BYTES, access, kind};
+use crate::cell::{Cell, LOW, TEXT_BYTES, access, atomic, kind};
 
 /// An event of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +99,17 @@ pub struct Atomic {
     pub succeeded: bool,
     /// Address of the expected value if it was passed by pointer; otherwise 0.
     pub expected: u64,
+}
+
+impl Atomic {
+    /// True if the operation stored a value.
+    pub const fn is_write(&self) -> bool {
+        match self.operation {
+            atomic::LOAD => false,
+            atomic::COMPARE | atomic::COMPARE_VAL => self.succeeded,
+            _ => true,
+        }
+    }
 }
 
 /// A region of memory with elements.

@@ -5,6 +5,8 @@
 //!
 //! SPEC: prism.md#recorded-traces
 
+pub(crate) mod cells;
+
 use crate::batch::Batch;
 use crate::detail::Detail;
 use crate::event::{
@@ -106,20 +108,22 @@ pub(crate) struct Front {
     marks: FxHashMap<u32, Mark>,
     /// The kind of marks that give the creation number of a thread that begins, if the trace has such marks.
     begins: Option<u32>,
-    /// Numbers of threads by their creation numbers.
-    numbered: FxHashMap<u64, u64>,
+    /// Numbers of threads by their traces and creation numbers.
+    numbered: FxHashMap<(u16, u64), u64>,
     /// Number of numbered threads.
     n_threads: u64,
     /// The mutex of the wait that ends next.
     mutex: Option<u64>,
     /// The creation number of the thread that begins.
     begun: Option<u64>,
-    /// Creation numbers by the handles of threads.
-    created: FxHashMap<u64, u64>,
+    /// Creation numbers by the traces and handles of threads.
+    created: FxHashMap<(u16, u64), u64>,
     threads: FxHashMap<ThreadId, u64>,
     open: FxHashMap<ThreadId, Vec<Open>>,
     current: Option<ThreadId>,
     pc: Option<u64>,
+    /// The level of detail without which kinds of events are left out; `None` if all are made.
+    asked: Option<Detail>,
     batch: Batch,
 }
 
@@ -133,29 +137,36 @@ impl Front {
             let name = function.names.first().cloned().unwrap_or_default();
             functions.insert((function.workload, function.id), function_of(name.into_bytes()));
         }
-        let mut front = Front {
+        let mut front =
+            Front { arch: meta.arch, decoder, functions, marks: marks_of(trace), ..Front::empty(columns) };
+        let begins = front.marks.iter().find(|(_, mark)| **mark == Mark::Begun);
+        front.begins = begins.map(|(kind, _)| *kind);
+        front
+    }
+
+    /// Makes events of nothing yet.
+    fn empty(columns: Columns) -> Front {
+        Front {
             columns,
-            arch: meta.arch,
-            decoder,
+            arch: None,
+            decoder: None,
             works: FxHashMap::default(),
-            functions,
+            functions: FxHashMap::default(),
             n_types: FxHashMap::default(),
             begins: None,
             numbered: FxHashMap::default(),
             n_threads: 0,
             mutex: None,
-            marks: marks_of(trace),
+            marks: FxHashMap::default(),
             begun: None,
             created: FxHashMap::default(),
             threads: FxHashMap::default(),
             open: FxHashMap::default(),
             current: None,
             pc: None,
+            asked: None,
             batch: Batch::default(),
-        };
-        let begins = front.marks.iter().find(|(_, mark)| **mark == Mark::Begun);
-        front.begins = begins.map(|(kind, _)| *kind);
-        front
+        }
     }
 
     /// Returns the events of a batch, and enters the outcome of its rows into the ledger.
@@ -206,7 +217,9 @@ impl Front {
     }
 
     fn put(&mut self, event: Event) {
-        self.batch.events.push(event);
+        if self.asked.is_none_or(|asked| asked.wants(&event)) {
+            self.batch.events.push(event);
+        }
     }
 
     fn named(&mut self, kind: u8, name: &[u8]) {
@@ -218,7 +231,9 @@ impl Front {
     /// the id of a context event.
     fn enter(&mut self, thread: ThreadId, creation: Option<u64>) {
         let known = self.threads.get(&thread).copied();
-        let number = known.unwrap_or_else(|| self.number(creation));
+        // Only threads that a recorded thread created have a number of their creation.
+        let creation = creation.filter(|creation| *creation != 0);
+        let number = known.unwrap_or_else(|| self.number(thread.workload, creation));
         self.threads.insert(thread, number);
         self.batch.thread = Some(number);
         if self.current == Some(thread) {
@@ -234,25 +249,31 @@ impl Front {
     }
 
     /// The number of the thread with this creation number, or a new number.
-    fn number(&mut self, creation: Option<u64>) -> u64 {
-        if let Some(number) = creation.and_then(|creation| self.numbered.get(&creation)) {
+    fn number(&mut self, workload: u16, creation: Option<u64>) -> u64 {
+        if let Some(number) = creation.and_then(|creation| self.numbered.get(&(workload, creation))) {
             return *number;
         }
         self.n_threads += 1;
         if let Some(creation) = creation.filter(|_| self.numbered.len() < MAX_OPEN) {
-            self.numbered.insert(creation, self.n_threads);
+            self.numbered.insert((workload, creation), self.n_threads);
         }
         self.n_threads
+    }
+
+    /// The trace of the current thread.
+    fn workload(&self) -> u16 {
+        self.current.map_or(0, |thread| thread.workload)
     }
 
     /// Shows a thread to back ends where it is created. Back ends take the k-th creation for that of thread k + 1, but
     /// threads of recordings begin in any order.
     fn show(&mut self, creation: u64) {
-        if self.numbered.contains_key(&creation) || self.numbered.len() >= MAX_OPEN {
+        let workload = self.workload();
+        if self.numbered.contains_key(&(workload, creation)) || self.numbered.len() >= MAX_OPEN {
             return;
         }
         let creator = self.current.and_then(|thread| self.threads.get(&thread)).copied();
-        let created = self.number(Some(creation));
+        let created = self.number(workload, Some(creation));
         for data in [Some(created), creator].into_iter().flatten() {
             self.put(Event::Sync(Sync { kind: sync::SWAP, data, second: None }));
         }
@@ -357,12 +378,17 @@ impl Front {
     }
 
     fn mark(&mut self, of: &quipu_model::Batch, row: usize, counts: &mut Counts) {
-        let value = of.marks.value[row];
-        match self.marks.get(&of.marks.kind[row]).copied() {
+        let mark = self.marks.get(&of.marks.kind[row]).copied();
+        self.marked(mark, of.marks.value[row], counts);
+    }
+
+    /// Makes the events of a mark with this meaning and value.
+    fn marked(&mut self, mark: Option<Mark>, value: u64, counts: &mut Counts) {
+        match mark {
             Some(Mark::Sync(kind)) => {
                 let mutex = self.mutex.take().unwrap_or(0);
                 let second = (kind == sync::WAIT).then_some(mutex);
-                let handle = self.created.get(&value).filter(|_| kind == sync::JOIN);
+                let handle = self.created.get(&(self.workload(), value)).filter(|_| kind == sync::JOIN);
                 let data = handle.copied().unwrap_or(value);
                 self.put(Event::Sync(Sync { kind, data, second }));
                 counts.syncs += 1;
@@ -376,7 +402,7 @@ impl Front {
                 if let Some(number) = self.begun.take()
                     && self.created.len() < MAX_OPEN
                 {
-                    self.created.insert(value, number);
+                    self.created.insert((self.workload(), value), number);
                 }
             }
             None => counts.marks += 1,

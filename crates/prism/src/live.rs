@@ -5,6 +5,7 @@ use crate::delivery::core::{self, Core, Layout};
 use crate::delivery::receiver::{End, Outcome, Producer, Seen, Wish};
 use crate::delivery::{Receiver, producer};
 use crate::detail::Detail;
+use crate::event::Kind;
 use crate::fault::said;
 use crate::hooks::Sink;
 use crate::run::{Backends, OPTIONS};
@@ -13,6 +14,7 @@ use quipu_model::number::{self, counted};
 use quipu_model::trace::Fact;
 use quipu_model::{Error, Given, Options, Result};
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -175,9 +177,13 @@ impl Live {
         let Live { mut backends, mut receiving } = self;
         let asked = backends.detail();
         let shared = RefCell::new(backends);
+        let mut absent = BTreeSet::new();
         let (n_front_ends, losses) = match &mut receiving {
             Receiving::Quipu(receiver) => {
                 let outcome = receiver.run(&mut Feeding(&shared, asked), wish).map_err(said)?;
+                absent.extend(
+                    outcome.producers.iter().flat_map(|producer| producer.absent(asked)).map(name_of),
+                );
                 (outcome.producers.len(), losses(&outcome))
             }
             Receiving::Prism { core, n_channels } => {
@@ -196,7 +202,23 @@ impl Live {
             Receiving::Prism { .. } => ("channels", "channels"),
         };
         facts.push(Fact::new(key, label, n_front_ends as u64));
+        if !absent.is_empty() {
+            let absent: Vec<&str> = absent.into_iter().collect();
+            facts.push(Fact::new("not_given", "events that a front end cannot give", absent.join(", ")));
+        }
         Ok(Done { facts, losses })
+    }
+}
+
+/// The name of the events of a kind.
+fn name_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Memory => "accesses",
+        Kind::Compute => "computations",
+        Kind::Control => "control flow",
+        Kind::Sync => "synchronization",
+        Kind::Context => "contexts",
+        Kind::Config => "configurations",
     }
 }
 

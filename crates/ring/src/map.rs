@@ -297,6 +297,11 @@ impl Shared {
         self.head().next_id.0.fetch_max(n, Ordering::Relaxed);
     }
 
+    /// The number that [`Shared::next_id`] returns next.
+    pub fn n_ids(&self) -> u64 {
+        self.head().next_id.0.load(Ordering::Relaxed)
+    }
+
     /// Number of threads that could not record because all slots were taken.
     pub fn n_refused(&self) -> u64 {
         self.head().n_refused.load(Ordering::Relaxed)

@@ -152,6 +152,23 @@ impl<'s> Producer<'s> {
         true
     }
 
+    /// Whether `n` words can be written without waiting.
+    pub fn has_room(&self, n: u64) -> bool {
+        self.mask + 1 - (self.tail - self.slot.head.0.load(Ordering::Acquire)) >= n
+    }
+
+    /// Number of words written so far.
+    pub fn position(&self) -> u64 {
+        self.tail
+    }
+
+    /// Changes a word of the note to the recorder. There is no effect if it has no such word.
+    pub fn set_note(&self, at: usize, word: u64) {
+        if let Some(note) = self.slot.note.get(at) {
+            note.store(word, Ordering::Release);
+        }
+    }
+
     /// Adds to the amount that this producer could not write, in a unit that it defines.
     pub fn drop_some(&self, n: u64) {
         self.slot.n_dropped.fetch_add(n, Ordering::Relaxed);
@@ -316,6 +333,11 @@ impl<'s> Consumer<'s> {
     /// Number of words read so far.
     pub fn position(&self) -> u64 {
         self.head
+    }
+
+    /// Number of words published so far.
+    pub fn published(&self) -> u64 {
+        self.slot.tail.0.load(Ordering::SeqCst)
     }
 
     /// Replaces `out` with the next group, whose first word has the number of following words in its low 16 bits; false if
@@ -524,6 +546,21 @@ mod tests {
         shared.close();
         assert!(!producer.push(1), "instead of waiting for room");
         assert!(Producer::claim(&shared, 1, 2).is_none());
+    }
+
+    #[test]
+    fn a_producer_knows_whether_it_would_wait_and_can_change_its_note() {
+        let shared = shared();
+        let mut producer = Producer::claim(&shared, 1, 1).unwrap();
+        assert!(producer.has_room(1 << 13) && !producer.has_room((1 << 13) + 1));
+        assert!(producer.push_group(&[1, 2]));
+        assert!(producer.has_room((1 << 13) - 2) && !producer.has_room((1 << 13) - 1));
+        producer.set_note(2, producer.position());
+        producer.set_note(NOTE_WORDS, 7);
+        let mut consumer = Consumer::new(&shared, 0).unwrap();
+        assert_eq!((consumer.note(), consumer.published()), ([0, 0, 2, 0], 2));
+        consumer.take(&mut Vec::new(), 2);
+        assert!(producer.has_room(1 << 13));
     }
 
     #[test]

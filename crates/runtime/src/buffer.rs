@@ -3,7 +3,7 @@
 //! All of this runs with signals blocked, about once for ten thousand accesses.
 
 use crate::thread::{PARKED, Thread, put_sync, this};
-use crate::{checksum, modules, process};
+use crate::{checksum, live, modules, process};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use quipu_cells::cell::{CELL_BYTES, sync};
@@ -55,6 +55,18 @@ impl Buffer {
         unsafe { &*self.0.add((offset & !7).min(FRAME_BYTES - 8)).cast::<AtomicU64>() }
     }
 
+    /// The tag of its valid cells.
+    pub(crate) fn tag(self) -> u64 {
+        self.field(open::TAG).load(Ordering::Relaxed)
+    }
+
+    /// The two words of the cell at an offset; if the second has the tag, both are written.
+    #[inline]
+    pub(crate) fn cell(self, offset: usize) -> (u64, u64) {
+        let side = self.field(offset + 8).load(Ordering::Acquire);
+        (self.field(offset).load(Ordering::Relaxed), side)
+    }
+
     /// Stores words from an offset on.
     fn put(self, offset: usize, bytes: &[u8]) {
         for (nth, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
@@ -71,6 +83,7 @@ pub(crate) fn forget() {
     thread.buffer.set(null_mut());
     thread.seq.set(0);
     thread.put_aside.set(PARKED as u64);
+    live::forget();
     thread.cursor.store(PARKED as u64, Ordering::Relaxed);
 }
 
@@ -123,6 +136,8 @@ fn turn_over(thread: &Thread) -> bool {
         begin_late(thread)
     } else if thread.buffer.get().is_null() {
         begin_thread(thread)
+    } else if live::is_on() {
+        live::turn_over(thread)
     } else {
         match write_out(thread, CELLS_END) {
             Kept::Written => begin_buffer(thread, Buffer(thread.buffer.get())),
@@ -169,7 +184,7 @@ pub(crate) fn close() {
 
 /// Gives a thread that records for the first time its number, description and first buffer.
 fn begin_thread(thread: &Thread) -> bool {
-    if thread.scratch.get().is_null() {
+    if thread.scratch.get().is_null() && !live::is_on() {
         let Some(scratch) = process::map_memory(SCRATCH_BYTES) else {
             process::give_up(b"no memory for a thread");
             return false;
@@ -179,7 +194,11 @@ fn begin_thread(thread: &Thread) -> bool {
     thread.number.set(N_THREADS.fetch_add(1, Ordering::SeqCst) + 1);
     // SAFETY: a query without arguments.
     thread.tid.set(unsafe { libc::syscall(libc::SYS_gettid) } as u64);
-    if !describe(thread) || !claim_buffer(thread) {
+    if !live::is_on() && !describe(thread) || !claim_buffer(thread) {
+        return false;
+    }
+    if live::is_on() && !live::claim(thread) {
+        free(thread);
         return false;
     }
     process::call_at_end_of_thread();
@@ -220,6 +239,11 @@ fn own_name() -> u64 {
     unsafe { libc::pthread_self() }
 }
 
+/// Whether more than one thread has recorded something.
+pub(crate) fn are_several() -> bool {
+    N_THREADS.load(Ordering::Relaxed) > 1
+}
+
 /// Handles the end of a thread. The C library calls it again, up to its limit, if [`process::call_at_end_of_thread`] was
 /// called again.
 pub(crate) extern "C" fn end_thread(_: *mut libc::c_void) {
@@ -238,20 +262,34 @@ pub(crate) extern "C" fn end_thread(_: *mut libc::c_void) {
     thread.inside.set(thread.inside.get() + 1);
     let cursor = thread.cursor.swap(PARKED as u64, Ordering::Relaxed) as usize;
     let base = thread.buffer.get();
-    if !base.is_null() && cursor & !(BUFFER_BYTES - 1) == base as usize {
+    if live::is_on() {
+        live::end_thread(thread);
+        free(thread);
+    } else if !base.is_null() && cursor & !(BUFFER_BYTES - 1) == base as usize {
         let end = (cursor & (BUFFER_BYTES - 1)).min(CELLS_END);
         // Other buffers stay open, where readers find them.
         if matches!(write_out(thread, end), Kept::Written) {
-            let buffer = Buffer(base);
-            buffer.field(open::STATE).store(VACANT, Ordering::SeqCst);
-            buffer.field(open::OWNER).store(FREE, Ordering::SeqCst);
+            free(thread);
         }
     }
     thread.buffer.set(null_mut());
-    // SAFETY: it was mapped by `begin_thread`, and nothing uses it any more.
-    unsafe { process::unmap(thread.scratch.replace(null_mut()), SCRATCH_BYTES) };
+    let scratch = thread.scratch.replace(null_mut());
+    if !scratch.is_null() {
+        // SAFETY: it was mapped by `begin_thread`, and nothing uses it any more.
+        unsafe { process::unmap(scratch, SCRATCH_BYTES) };
+    }
     thread.inside.set(thread.inside.get() - 1);
     quiet.end();
+}
+
+/// Leaves the thread's buffer, whose cells are needed no more, to other threads.
+fn free(thread: &Thread) {
+    let base = thread.buffer.replace(null_mut());
+    if !base.is_null() {
+        let buffer = Buffer(base);
+        buffer.field(open::STATE).store(VACANT, Ordering::SeqCst);
+        buffer.field(open::OWNER).store(FREE, Ordering::SeqCst);
+    }
 }
 
 /// Gives the thread a buffer that no thread owns, or a new one.
@@ -265,7 +303,10 @@ fn claim_buffer(thread: &Thread) -> bool {
         }
         base = buffer.field(OLDER).load(Ordering::Relaxed) as *mut u8;
     }
-    let Some(offset) = process::claim_room(FRAME_BYTES as u64, PAGE_BYTES) else { return false };
+    let offset = if live::is_on() { None } else { process::claim_room(FRAME_BYTES as u64, PAGE_BYTES) };
+    if offset.is_none() && !live::is_on() {
+        return false;
+    }
     let Some(buffer) = process::map_buffer(offset) else { return false };
     let frame = Frame {
         kind: kind::OPEN,
@@ -291,7 +332,7 @@ fn claim_buffer(thread: &Thread) -> bool {
 }
 
 /// Reuses a buffer whose cells are all written out or belong to no thread.
-fn begin_buffer(thread: &Thread, buffer: Buffer) -> bool {
+pub(crate) fn begin_buffer(thread: &Thread, buffer: Buffer) -> bool {
     // From here to the last store of the state, the buffer holds nothing that a reader of the file would take for cells.
     buffer.field(open::STATE).store(VACANT, Ordering::SeqCst);
     let generation = buffer.field(open::GENERATION).fetch_add(1, Ordering::SeqCst) + 1;

@@ -3,13 +3,14 @@
 //! It exports the functions that gcc and clang call with `-fsanitize=thread`, and those that coverage instrumentation calls,
 //! with which Rust programs are traced; the functions of the sanitizers' public header and of `quipu.h`; and it interposes
 //! `malloc`, `operator new` and the functions of threads. Records go to a stream (docs/formats/stream.md), which `quipu`
-//! reads and `quipu convert --to cacheray` turns into a trace.
+//! reads and `quipu convert --to cacheray` turns into a trace; or, under `quipu run`, to the analyses that run.
 //!
 //! | file | what |
 //! |---|---|
 //! | `thread` | state of each thread, and writing cells: without locks, allocation or system calls |
 //! | `buffer` | full buffers, beginning and end of threads |
 //! | `process` | the file, the start, fork, exit |
+//! | `live` | sending to an analysis in place of the file |
 //! | `checksum` | CRC-32C by the processor's instruction |
 //! | `modules` | loaded modules and their addresses |
 //! | `hooks`, `atomics`, `coverage` | functions that compilers call |
@@ -51,6 +52,7 @@ mod coverage;
 mod header;
 mod heap;
 mod hooks;
+mod live;
 mod modules;
 mod next;
 mod process;

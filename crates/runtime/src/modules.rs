@@ -1,5 +1,6 @@
 //! Records which modules are loaded where, so that addresses can be resolved later.
 
+use crate::live;
 use crate::thread::{head, put_text, text_at};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +20,8 @@ pub(crate) fn tell(in_any_case: bool) {
     if N_TOLD.swap(n_loaded, Ordering::SeqCst) != n_loaded {
         // SAFETY: the callback gets the C library's arguments, and nothing else.
         unsafe { libc::dl_iterate_phdr(Some(tell_one), core::ptr::null_mut()) };
+        // Other threads may call functions of these modules next.
+        live::flush();
     }
 }
 

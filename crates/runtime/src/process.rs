@@ -4,8 +4,8 @@
 //! done for the records to be readable: not at exit, and not by a process that is killed or replaces itself.
 
 use crate::buffer::{self, Buffer, Quiet, set_signals};
-use crate::checksum;
 use crate::thread::{forget_stamps, last_stamp, put_sync, text_at, this};
+use crate::{checksum, live};
 use core::ffi::{CStr, c_int};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -73,6 +73,16 @@ pub(crate) fn is_off() -> bool {
 /// The process that the file belongs to.
 pub(crate) fn pid() -> u64 {
     PID.load(Ordering::Relaxed)
+}
+
+/// False in a child that borrows the memory of its parent.
+pub(crate) fn is_own() -> bool {
+    pid() == own_pid()
+}
+
+/// Ends recording without a message, because nothing takes it.
+pub(crate) fn turn_off() {
+    STAGE.store(OFF, Ordering::SeqCst);
 }
 
 /// The identifier of the recording in frames.
@@ -182,6 +192,10 @@ pub(crate) fn is_open() -> bool {
 
 /// Opens the file; called by only one thread.
 fn open() -> bool {
+    // A child of a process that sends does so, too.
+    if live::is_on() || is_asked_to_send() {
+        return send();
+    }
     if PATTERN_BYTES.load(Ordering::Relaxed) == 0 && !read_environment() {
         return false;
     }
@@ -213,6 +227,34 @@ fn open() -> bool {
     }
     give_up(b"the file that QUIPU_OUT names is in use");
     false
+}
+
+/// Whether the environment names an analysis, and no file.
+fn is_asked_to_send() -> bool {
+    let is_new = PATTERN_BYTES.load(Ordering::Relaxed) == 0;
+    let is_named = |path: &CStr| !path.is_empty();
+    is_new && variable(c"QUIPU_OUT").is_none() && string(ANALYSIS).is_some_and(is_named)
+}
+
+/// The variable with the path of the analysis' memory: `quipu_ring::prism::ENVIRONMENT`.
+const ANALYSIS: &CStr = c"QUIPU_PRISM";
+
+/// Begins to send to an analysis; false if it takes nothing.
+fn send() -> bool {
+    if !live::is_on() {
+        FOLLOWS.store(variable(c"QUIPU_FOLLOW_FORK") != Some(b"0"), Ordering::Relaxed);
+        let drops = variable(c"QUIPU_PRISM_DROP") == Some(b"1");
+        if !string(ANALYSIS).is_some_and(|path| live::connect(path, drops)) {
+            return false;
+        }
+    }
+    PID.store(own_pid(), Ordering::Relaxed);
+    BEGAN.store(clock(libc::CLOCK_MONOTONIC), Ordering::Relaxed);
+    live::begin(BEGAN.load(Ordering::Relaxed));
+    HAS_ENDED.store(false, Ordering::SeqCst);
+    IS_ENDING.store(false, Ordering::SeqCst);
+    register();
+    true
 }
 
 /// Reads the options from the environment; false if nothing is to be recorded.
@@ -251,9 +293,16 @@ fn read_environment() -> bool {
 
 /// A variable of the environment; to be used at once, before the program changes it.
 fn variable(name: &CStr) -> Option<&'static [u8]> {
-    // SAFETY: both are C strings. The program could remove the second only while the file is being opened, which is before
+    string(name).map(CStr::to_bytes)
+}
+
+/// The same with its end.
+fn string(name: &CStr) -> Option<&'static CStr> {
+    // SAFETY: a C string.
+    let value = unsafe { libc::getenv(name.as_ptr()) };
+    // SAFETY: not null, so it is a C string. The program could remove it only while the file is being opened, which is before
     // its first instruction, except for its own constructors on other threads.
-    unsafe { text_at(libc::getenv(name.as_ptr())) }
+    (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) })
 }
 
 /// Expands the pattern to a path. If the pattern lacks the process number and the plain name is taken, adds it.
@@ -421,6 +470,12 @@ fn take(fd: c_int) -> bool {
     PAGE.store(base.cast(), Ordering::Release);
     FD.store(fd, Ordering::Release);
     begin();
+    register();
+    true
+}
+
+/// Causes functions of ours to be called at the end of threads, and before and after a fork.
+fn register() {
     if KEY.load(Ordering::Relaxed) == u32::MAX {
         let mut key = 0;
         // SAFETY: writes a number of ours; the function lives as long as the process, because such a library is never
@@ -431,7 +486,6 @@ fn take(fd: c_int) -> bool {
         // SAFETY: as above.
         unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
     }
-    true
 }
 
 /// Writes the beginning of a recording: metadata, and the page of the process, whose sync word is stored last.
@@ -671,11 +725,15 @@ pub(crate) unsafe fn unmap(base: *mut u8, n_bytes: usize) {
     unsafe { libc::munmap(base.cast(), n_bytes) };
 }
 
-/// Maps a buffer of the file at an address that is a multiple of `BUFFER_BYTES`.
-pub(crate) fn map_buffer(offset: u64) -> Option<Buffer> {
+/// Maps a buffer at an address that is a multiple of `BUFFER_BYTES`: that of the file at an offset, or private memory.
+pub(crate) fn map_buffer(offset: Option<u64>) -> Option<Buffer> {
     let Some(room) = map(2 * BUFFER_BYTES, libc::PROT_NONE) else {
         give_up(b"no memory for a thread");
         return None;
+    };
+    let (flags, fd) = match offset {
+        Some(_) => (libc::MAP_SHARED, FD.load(Ordering::Acquire)),
+        None => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1),
     };
     let before = room.align_offset(BUFFER_BYTES);
     let base = room.wrapping_add(before);
@@ -690,17 +748,16 @@ pub(crate) fn map_buffer(offset: u64) -> Option<Buffer> {
             base.cast(),
             FRAME_BYTES,
             libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_FIXED,
-            FD.load(Ordering::Acquire),
-            offset as i64,
+            flags | libc::MAP_FIXED,
+            fd,
+            offset.unwrap_or(0) as i64,
         )
     };
     if mapped == libc::MAP_FAILED {
-        give_up(b"cannot map a part of the file that QUIPU_OUT names");
+        give_up(b"cannot map a buffer");
         return None;
     }
-    // SAFETY: aligned to a page, and never unmapped; these bytes of the file are allocated on the disk, and all accesses are
-    // atomic.
+    // SAFETY: aligned to a page, and never unmapped; bytes of the file are allocated on the disk, and all accesses are atomic.
     Some(unsafe { Buffer::at(mapped.cast()) })
 }
 
@@ -708,7 +765,7 @@ pub(crate) fn map_buffer(offset: u64) -> Option<Buffer> {
 pub(crate) fn call_at_end_of_thread() {
     // SAFETY: the key was made when the file was opened, or is invalid, which is refused; the value only has to be non-null.
     unsafe {
-        libc::pthread_setspecific(KEY.load(Ordering::Relaxed), PAGE.load(Ordering::Relaxed).cast());
+        libc::pthread_setspecific(KEY.load(Ordering::Relaxed), core::ptr::from_ref(this()).cast());
     }
 }
 
@@ -742,6 +799,11 @@ fn mark_end() {
     note(process::EXITED);
     // A handler that recorded now might wait for the code that it interrupted.
     let quiet = Quiet::begin();
+    if live::is_on() {
+        HAS_ENDED.store(true, Ordering::SeqCst);
+        live::close();
+        return quiet.end();
+    }
     // Buffers of other threads stay open: those threads still run.
     buffer::close();
     HAS_ENDED.store(true, Ordering::SeqCst);

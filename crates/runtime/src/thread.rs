@@ -6,7 +6,7 @@
 //! determines its buffer, so that a hook needs nothing but the cursor. A cursor at the end of a buffer, or without one, leads
 //! to [`buffer::refill`].
 
-use crate::buffer;
+use crate::{buffer, live, threads};
 use core::arch::{asm, global_asm};
 use core::cell::Cell as Own;
 use core::ffi::{CStr, c_char};
@@ -226,6 +226,9 @@ pub(crate) fn put_sync(what: u64, object: u64, pc: u64, values: [u64; 2]) {
     let stamp = stamp();
     let values = Cell { word: values[0], side: values[1] & LOW };
     put(&[head(kind::SYNC, 2, object, pc), Cell { word: stamp, side: what }, values]);
+    if live::is_on() && live::gives(what) && threads::are_several() {
+        live::flush();
+    }
 }
 
 /// Records an event that ends in a text, which is cut to the room that an event has.

@@ -5,7 +5,7 @@
 
 use crate::next::next;
 use crate::thread::{put_sync, this};
-use crate::{buffer, process};
+use crate::{buffer, live, process};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU64, Ordering};
 use quipu_cells::cell::sync;
@@ -160,6 +160,7 @@ macro_rules! takes {
         unsafe extern "C-unwind" fn $ours(semaphore: u64, $($more: u64,)* pc: u64) -> c_int {
             type Wait = unsafe extern "C-unwind" fn(u64, $(takes!(@u64 $more)),*) -> c_int;
             let behind = next!($name as Wait, else return -1);
+            live::flush();
             // SAFETY: passed on.
             let code = unsafe { behind(semaphore, $($more),*) };
             if code == 0 {
@@ -180,6 +181,7 @@ takes! {
 unsafe extern "C-unwind" fn join(thread: u64, result: u64, pc: u64) -> c_int {
     type Join = unsafe extern "C-unwind" fn(u64, u64) -> c_int;
     let behind = next!(c"pthread_join" as Join, else return libc::ENOSYS);
+    live::flush();
     // SAFETY: passed on.
     let code = unsafe { behind(thread, result) };
     if code == 0 {
@@ -197,6 +199,11 @@ struct Begin {
 
 /// Number of threads made so far.
 static N_TICKETS: AtomicU64 = AtomicU64::new(0);
+
+/// Whether the program has, or is about to have, more than one thread.
+pub(crate) fn are_several() -> bool {
+    N_TICKETS.load(Ordering::Relaxed) > 0 || buffer::are_several()
+}
 
 unsafe extern "C" fn create(
     thread: u64,

@@ -4,7 +4,7 @@ use crate::batch::Batch;
 use crate::column::Column;
 use crate::decode::{Body, Outcome};
 use crate::meta::Metadata;
-use quipu_cells::cell::{CELL_BYTES, Cell, LOW, atomic};
+use quipu_cells::cell::{CELL_BYTES, Cell, LOW};
 use quipu_cells::describe::{ENCODING_NAME, access_flags, schema};
 use quipu_cells::event::{Access, Atomic, Event, Heap, Region, Sync, decode as event_at};
 use quipu_cells::layout::{BUFFER_CELLS, CELLS_HEAD_BYTES, encoding, read_packed};
@@ -153,13 +153,9 @@ impl Rows<'_> {
             }
             Event::Enter { caller, pc } => self.put(schema::ENTER, &[U64(pc), U64(caller)]),
             Event::Leave { pc } => self.put(schema::LEAVE, &[U64(pc)]),
-            Event::Atomic(Atomic { addr, size, pc, stamp, operation, order, succeeded, expected }) => {
-                let is_read = match operation {
-                    atomic::LOAD => true,
-                    atomic::COMPARE | atomic::COMPARE_VAL => !succeeded,
-                    _ => false,
-                };
-                let place = [U64(pc), U64(addr), U64(size), U8(u8::from(!is_read))];
+            Event::Atomic(change) => {
+                let Atomic { addr, size, pc, stamp, operation, order, succeeded, expected } = change;
+                let place = [U64(pc), U64(addr), U64(size), U8(u8::from(change.is_write()))];
                 let how = [U8(operation), U8(order), Bool(succeeded), U64(expected), U64(stamp)];
                 let [a, b, c, d] = place;
                 let [e, f, g, h, i] = how;

@@ -15,7 +15,7 @@ use crate::schema::N_OWN;
 use crate::trace::Opened;
 use quipu_model::schema::{Schema, Type};
 use quipu_model::{Columns, Reader, Result, Scan, ShardId};
-use quipu_symbols::functions::Functions;
+use quipu_symbols::functions::Mapped;
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
@@ -34,28 +34,16 @@ pub(crate) struct Modules {
     rest: OnceLock<Vec<Module>>,
 }
 
-/// A program or library.
+/// A program or library of a producer.
 #[derive(Debug)]
 struct Module {
     producer: u64,
-    addresses: Range<u64>,
-    path: PathBuf,
-    functions: OnceLock<Functions>,
+    mapped: Mapped,
 }
 
 impl Module {
     fn has(&self, producer: u64, address: u64) -> bool {
-        self.producer == producer && self.addresses.contains(&address)
-    }
-
-    /// The function at an address, which is a function's start or a return address after a call.
-    fn function(&self, address: u64) -> Option<(u64, &str)> {
-        let base = self.addresses.start;
-        let functions = self.functions.get_or_init(|| Functions::open(&self.path));
-        let at = address.checked_sub(base)?;
-        let begun = functions.at(at).filter(|(start, _)| *start == at);
-        let (start, name) = begun.or_else(|| functions.at(at.checked_sub(1)?))?;
-        Some((base.checked_add(start)?, name))
+        self.producer == producer && self.mapped.addresses().contains(&address)
     }
 }
 
@@ -64,10 +52,10 @@ pub(crate) fn at(opened: &Arc<Opened>, producer: u64, address: u64) -> Option<(u
     let Modules { first, rest } = &opened.modules;
     let known = first.get_or_init(|| modules(opened, |n| 0..n.min(1)));
     if let Some(module) = known.iter().find(|module| module.has(producer, address)) {
-        return module.function(address);
+        return module.mapped.function(address);
     }
     let later = rest.get_or_init(|| modules(opened, |n| n.min(1)..n));
-    later.iter().find(|module| module.has(producer, address))?.function(address)
+    later.iter().find(|module| module.has(producer, address))?.mapped.function(address)
 }
 
 /// All modules that the streams list, from all frames.
@@ -76,9 +64,9 @@ pub(crate) fn all(opened: &Arc<Opened>) -> Vec<quipu_model::Module> {
     let known = first.get_or_init(|| modules(opened, |n| 0..n.min(1)));
     let later = rest.get_or_init(|| modules(opened, |n| n.min(1)..n));
     let module = |module: &Module| quipu_model::Module {
-        addresses: module.addresses.clone(),
-        placed: quipu_model::Placed::By(module.addresses.start),
-        path: module.path.clone(),
+        addresses: module.mapped.addresses().clone(),
+        placed: quipu_model::Placed::By(module.mapped.addresses().start),
+        path: module.mapped.path().to_owned(),
         build_id: None,
     };
     known.iter().chain(later).map(module).collect()
@@ -121,10 +109,11 @@ fn read(
             let addresses = start..start.saturating_add(table.column(bytes).number(row));
             let path = PathBuf::from(OsStr::from_bytes(table.column(file).bytes(row)));
             let is_known = |known: &Module| {
-                known.producer == producer && known.addresses == addresses && known.path == path
+                let Module { producer: of, mapped } = known;
+                *of == producer && *mapped.addresses() == addresses && mapped.path() == path
             };
             if all.len() < MAX_MODULES && !all.iter().any(is_known) {
-                all.push(Module { producer, addresses, path, functions: OnceLock::new() });
+                all.push(Module { producer, mapped: Mapped::new(addresses, path) });
             }
         }
     }

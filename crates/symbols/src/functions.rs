@@ -6,7 +6,8 @@ use crate::dwarf::types::Place;
 use crate::symbol_table::{CodeSymbol, code_symbols};
 use object::read::{Object, ObjectSegment, ReadCache};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// The functions of a program or library.
 #[derive(Debug, Default)]
@@ -54,6 +55,46 @@ pub fn build_id(path: &Path) -> Option<Vec<u8>> {
     let cache = ReadCache::new(std::fs::File::open(path).ok()?);
     let file = object::File::parse(&cache).ok()?;
     file.build_id().ok().flatten().map(<[u8]>::to_vec)
+}
+
+/// A program or library in the memory of a process. Its file is read when the first function is looked up.
+#[derive(Debug)]
+pub struct Mapped {
+    addresses: Range<u64>,
+    path: PathBuf,
+    functions: OnceLock<Functions>,
+}
+
+impl Mapped {
+    /// A file whose address 0 is at the first of these addresses.
+    #[must_use]
+    pub fn new(addresses: Range<u64>, path: PathBuf) -> Mapped {
+        Mapped { addresses, path, functions: OnceLock::new() }
+    }
+
+    /// The addresses that it covers.
+    #[must_use]
+    pub fn addresses(&self) -> &Range<u64> {
+        &self.addresses
+    }
+
+    /// The path of the file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The start address and the name of the function at an address of memory, which is a function's start or a return
+    /// address after a call.
+    #[must_use]
+    pub fn function(&self, address: u64) -> Option<(u64, &str)> {
+        let base = self.addresses.start;
+        let functions = self.functions.get_or_init(|| Functions::open(&self.path));
+        let at = address.checked_sub(base)?;
+        let begun = functions.at(at).filter(|(start, _)| *start == at);
+        let (start, name) = begun.or_else(|| functions.at(at.checked_sub(1)?))?;
+        Some((base.checked_add(start)?, name))
+    }
 }
 
 /// The range from the lowest to the highest loaded address of a file; `None` if it is not a program or library.

@@ -8,6 +8,7 @@
 mod accesses;
 mod captures;
 mod hooks;
+mod live;
 mod processes;
 mod rust;
 mod sent;

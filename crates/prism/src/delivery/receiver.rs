@@ -1,17 +1,23 @@
 //! Our own delivery, the side of the analysis: creates the shared memory, and gives a sink the events of all producers.
 //!
 //! Each producer has a ring. Producers with pending chunks take turns, so that none is starved; the batches of one producer
-//! come in its order. When no ring has a chunk, the receiver sleeps until a producer wakes it, and periodically checks
-//! whether all producers are still alive.
+//! come in its order. Cells of the threads of a program come in the order of their stamps (`cells`). When no ring has a
+//! chunk, the receiver sleeps until a producer wakes it, and periodically checks whether all producers are still alive.
 
+mod cells;
+
+use self::cells::Pending;
 use super::chunk::{Chunks, Names, Stop};
 use super::fault::{Fault, Place, Wrong};
 use super::folder::Folder;
 use crate::batch::Batch;
 use crate::detail::Detail;
+use crate::event::Kind;
 use crate::fault::{Error, Result};
+use crate::front::cells::FromCells;
 use crate::hooks::Sink;
-use quipu_ring::prism::{Encoding, PROTOCOL, SHAPE, Said, Terms};
+use quipu_model::ThreadId;
+use quipu_ring::prism::{CELLS, Encoding, PROTOCOL, SETTLED, SHAPE, Said, Terms};
 use quipu_ring::{BadName, Consumer, Shape, Shared, SlotState, life};
 use quipu_source::BusGuard;
 use rustc_hash::FxHashMap;
@@ -78,13 +84,13 @@ pub struct Producer {
     pub process: u32,
     /// Its thread id in the system.
     pub thread_id: u32,
-    /// The thread of its events until the first swap.
+    /// The thread of its events until the first swap; for cells, that of all its events, 0 if it has none.
     pub thread: u64,
-    /// The encoding of its events; `None` if invalid or unknown.
+    /// The encoding of its events; `None` for cells, and if it is invalid or unknown.
     pub encoding: Option<Encoding>,
-    /// Fields that its events had at the beginning.
+    /// Fields that its events had at the beginning. A kind that is off has no events.
     pub detail: Detail,
-    /// Fields that the analysis asked for and the producer does not have.
+    /// Fields that the analysis asked for and the producer does not have, of the kinds of events that it has.
     pub missing: Detail,
     /// Number of events delivered.
     pub n_events: u64,
@@ -105,6 +111,16 @@ pub struct Outcome {
     pub n_refused: u64,
 }
 
+impl Producer {
+    /// The kinds of events that were asked for and that the producer does not have.
+    pub fn absent(&self, asked: Detail) -> impl Iterator<Item = Kind> {
+        let [asked, given] = [fields(asked), fields(self.detail)];
+        let kinds = [Kind::Memory, Kind::Compute, Kind::Control, Kind::Sync, Kind::Context];
+        let is_absent = move |at: &usize| asked[*at] & Detail::OFF == 0 && given[*at] & Detail::OFF != 0;
+        (0..kinds.len()).filter(is_absent).map(move |at| kinds[at])
+    }
+}
+
 impl Receiver {
     /// Creates the shared memory in Prism's folder ([`Folder::base`]), for a sink that needs these fields.
     ///
@@ -122,7 +138,7 @@ impl Receiver {
         let folder = Folder::create(base)?;
         let path = folder.path().join("events");
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path);
-        let encodings = Encoding::Fixed as u8 | Encoding::Variable as u8;
+        let encodings = Encoding::Fixed as u8 | Encoding::Variable as u8 | CELLS;
         let terms = Terms { version: PROTOCOL, encodings, fields: fields(asked) };
         let shared = file
             .and_then(|file| Shared::create_in(file.into(), shape, [terms.pack(), 0, 0, 0]))
@@ -158,6 +174,9 @@ impl Receiver {
             bell: None,
             outcome: Outcome::default(),
             heap: Heap { memory, known: FxHashMap::default(), n_bytes: 0 },
+            cells: FromCells::new(self.asked),
+            programs: FxHashMap::default(),
+            n_programs: 0,
             batch: Batch::default(),
             words: Vec::new(),
         };
@@ -240,8 +259,38 @@ struct Lane<'s> {
     start: u64,
     is_dead: bool,
     /// `None` if the producer violated the protocol: its further chunks are skipped.
-    chunks: Option<Chunks>,
+    reading: Option<Reading>,
     told: Producer,
+}
+
+/// How the chunks of a producer are read.
+#[derive(Debug)]
+enum Reading {
+    /// They have events.
+    Events(Box<Chunks>),
+    /// They have cells.
+    Cells(Box<Pending>),
+}
+
+impl Reading {
+    /// Number of events delivered so far, and of those of undefined types.
+    fn n_events(&self) -> (u64, u64) {
+        match self {
+            Reading::Events(chunks) => (chunks.n_events(), chunks.n_unknown()),
+            Reading::Cells(pending) => (pending.n_events, 0),
+        }
+    }
+}
+
+impl Lane<'_> {
+    /// Ends reading after a fault of the producer.
+    fn stop(&mut self, word: u64, what: Wrong) {
+        let ring = self.told.ring;
+        self.told.end = End::Wrong(Fault { place: Place::Ring { ring, word }, what });
+        if let Some(reading) = self.reading.take() {
+            (self.told.n_events, self.told.n_unknown) = reading.n_events();
+        }
+    }
 }
 
 /// A run in progress.
@@ -254,6 +303,10 @@ struct Run<'s> {
     bell: Option<u32>,
     outcome: Outcome,
     heap: Heap<'s>,
+    cells: FromCells,
+    /// Numbers of programs that send cells, by process and the number that its threads share.
+    programs: FxHashMap<(u32, u64), u16>,
+    n_programs: u16,
     batch: Batch,
     words: Vec<u64>,
 }
@@ -292,6 +345,7 @@ impl Run<'_> {
         }
         self.outcome.n_refused = self.memory.look(Shared::n_refused)?;
         for slot in 0..self.lanes.len() {
+            self.deliver_cells(slot, sink)?;
             self.end(slot, End::Open)?;
         }
         sink.finish()
@@ -312,8 +366,7 @@ impl Run<'_> {
 
     /// Accepts the producer of a slot, if there is a new one.
     fn open(&mut self, slot: u32) -> Result<()> {
-        let place = &mut self.lanes[slot as usize];
-        if place.is_some() {
+        if self.lanes[slot as usize].is_some() {
             return Ok(());
         }
         let found = self.memory.look(|shared| {
@@ -335,24 +388,35 @@ impl Run<'_> {
             detail: detail(terms.fields),
             missing: detail(std::array::from_fn(|at| {
                 let asked = fields(self.asked)[at];
-                if asked & Detail::OFF != 0 { 0 } else { asked & !terms.fields[at] }
+                let is_off = (asked | terms.fields[at]) & Detail::OFF != 0;
+                if is_off { 0 } else { asked & !terms.fields[at] }
             })),
             n_events: 0,
             n_dropped: 0,
             n_unknown: 0,
             end: End::Open,
         };
+        let is_cells = terms.encodings == CELLS;
         let wrong = match encoding {
             _ if terms.version != PROTOCOL => Some(Wrong::Version(terms.version)),
-            None => Some(Wrong::Encoding(terms.encodings)),
-            Some(_) => None,
+            None if !is_cells => Some(Wrong::Encoding(terms.encodings)),
+            _ => None,
         };
-        let chunks = encoding.map(|encoding| Chunks::new(encoding, told.detail, said.thread));
-        let chunks = chunks.filter(|_| wrong.is_none());
+        let reading = match encoding {
+            _ if wrong.is_some() => None,
+            Some(encoding) => {
+                Some(Reading::Events(Box::new(Chunks::new(encoding, told.detail, said.thread))))
+            }
+            None => {
+                let workload = self.program(process, said.thread);
+                let thread = ThreadId { workload, tid: thread_id.into() };
+                Some(Reading::Cells(Box::new(Pending::new(thread))))
+            }
+        };
         if let Some(what) = wrong {
             told.end = End::Wrong(Fault { place: Place::Ring { ring: slot, word: 0 }, what });
         }
-        *place = Some(Lane { consumer, start, is_dead: false, chunks, told });
+        self.lanes[slot as usize] = Some(Lane { consumer, start, is_dead: false, reading, told });
         self.n_producers += 1;
         Ok(())
     }
@@ -360,6 +424,9 @@ impl Run<'_> {
     /// Delivers some chunks of a producer; returns whether there were any.
     fn turn(&mut self, slot: usize, sink: &mut dyn Sink) -> Result<bool> {
         let Some(lane) = &mut self.lanes[slot] else { return Ok(false) };
+        if lane.pending().is_some() {
+            return self.turn_of_cells(slot, sink);
+        }
         for n in 0..CHUNKS_IN_TURN {
             let words = &mut self.words;
             let consumer = &mut lane.consumer;
@@ -367,30 +434,27 @@ impl Run<'_> {
             let (has_left, at, taken) = self.memory.look(|_| {
                 (consumer.state() == SlotState::Left, consumer.position(), consumer.take_group(words))
             })?;
-            let wrong = match (taken, &mut lane.chunks) {
+            let wrong = match (taken, &mut lane.reading) {
                 (Ok(false), _) => {
                     if has_left || lane.is_dead {
                         self.end(slot, if has_left { End::Left } else { End::Died })?;
                     }
                     return Ok(n > 0);
                 }
-                (_, None) => {
+                (_, None | Some(Reading::Cells(_))) => {
                     self.memory.look(|_| consumer.pass_over())?;
                     continue;
                 }
-                (Ok(true), Some(chunks)) => {
+                (Ok(true), Some(Reading::Events(chunks))) => {
                     match chunks.deliver(words, &mut self.heap, &mut self.batch, sink) {
                         Ok(()) => continue,
                         Err(Stop::Run(error)) => return Err(error),
                         Err(Stop::Producer(wrong)) => wrong,
                     }
                 }
-                (Err(bad), Some(_)) => Wrong::Group(bad),
+                (Err(bad), Some(Reading::Events(_))) => Wrong::Group(bad),
             };
-            let ring = lane.told.ring;
-            lane.told.end = End::Wrong(Fault { place: Place::Ring { ring, word: at }, what: wrong });
-            (lane.told.n_events, lane.told.n_unknown) =
-                lane.chunks.take().map_or((0, 0), |chunks| (chunks.n_events(), chunks.n_unknown()));
+            lane.stop(at, wrong);
         }
         Ok(true)
     }
@@ -416,10 +480,18 @@ impl Run<'_> {
     /// Ends a producer and frees its ring.
     fn end(&mut self, slot: usize, end: End) -> Result<()> {
         let Some(mut lane) = self.lanes[slot].take() else { return Ok(()) };
-        if let Some(chunks) = &lane.chunks {
-            (lane.told.n_events, lane.told.n_unknown) = (chunks.n_events(), chunks.n_unknown());
+        if let Some(reading) = &lane.reading {
+            (lane.told.n_events, lane.told.n_unknown) = reading.n_events();
         }
-        lane.told.n_dropped = self.memory.look(|_| lane.consumer.n_dropped())?;
+        if let Some(Reading::Cells(pending)) = &lane.reading {
+            lane.told.thread = pending.number;
+        }
+        let consumer = &lane.consumer;
+        let (n_dropped, note) = self.memory.look(|_| (consumer.n_dropped(), consumer.note()))?;
+        lane.told.n_dropped = n_dropped;
+        // Its program was replaced by another one, or ended on purpose.
+        let is_settled = note[SETTLED] == consumer.position() && consumer.position() > 0;
+        let end = if end == End::Died && is_settled { End::Left } else { end };
         if !matches!(lane.told.end, End::Wrong(_)) {
             lane.told.end = end.clone();
         }

@@ -156,7 +156,7 @@ fn what_came_before_is_delivered_and_other_producers_are_not_concerned() {
 fn producers_of_other_versions_and_encodings_are_refused() {
     for (terms, what) in [
         (2_u64 << 48 | 2 << 40, Wrong::Version(2)),
-        (1 << 48 | 4 << 40, Wrong::Encoding(4)),
+        (1 << 48 | 8 << 40, Wrong::Encoding(8)),
         (1 << 48, Wrong::Encoding(0)),
     ] {
         let base = tempfile::tempdir().unwrap();

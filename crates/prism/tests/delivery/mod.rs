@@ -1,5 +1,6 @@
 //! Delivery of events through shared memory.
 
+mod cells;
 mod lies;
 mod original;
 mod processes;

@@ -45,6 +45,17 @@ pub const FLAG_CLOCKS: u8 = 1;
 /// In place of fields: the recorder does not want events of this kind, so producers send none. Swaps are sent nevertheless.
 pub const OFF: u8 = 0x01;
 
+/// In place of an [`Encoding`], as a bit of [`Terms::encodings`]: a program compiled with instrumentation sends its cells,
+/// from which the recorder makes events. The bytes of events in a chunk are whole cells of 16 bytes, and the producer's
+/// number in [`Said::thread`] is the same for all threads of a program.
+pub const CELLS: u8 = 4;
+/// Word of a producer's note: the number of words that it had written when it last sent all that it had. If nothing was
+/// written since, nothing is missing, even if the producer ends without leaving.
+pub const SETTLED: usize = 2;
+/// Environment variable: with the value 1, producers that can do so drop events while their ring is full, and count them,
+/// instead of waiting.
+pub const DROP: &str = "QUIPU_PRISM_DROP";
+
 /// Encoding of events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
