@@ -1,6 +1,6 @@
 //! Reports the file that the code of a block is mapped from, once for each mapping, before its first block.
 //!
-//! Used only if the recorder searches for a function by name. Runs while the emulator translates, which it does for one block
+//! Used only if the recorder wants functions by name. Runs while the emulator translates, which it does for one block
 //! at a time.
 
 use crate::guest;

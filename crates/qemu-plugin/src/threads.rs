@@ -1,8 +1,8 @@
 //! The slots of this process: one for each thread, by the CPU number that the emulator assigns, and one for code.
 
 use crate::{SETUP, emulator};
-use quipu_ring::Producer;
 use quipu_ring::qemu::{self, Kind};
+use quipu_ring::{Claim, Producer};
 use std::cell::UnsafeCell;
 use std::ffi::c_uint;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -29,6 +29,9 @@ unsafe impl Sync for Place {}
 static PLACES: [Place; MAX_THREADS] = [const { Place(UnsafeCell::new(State::New)) }; MAX_THREADS];
 static CODE: Place = Place(UnsafeCell::new(State::New));
 
+/// For each thread, whether the block that it executes was left out. Only the thread itself uses its place.
+static IS_LEFT_OUT: [AtomicBool; MAX_THREADS] = [const { AtomicBool::new(false) }; MAX_THREADS];
+
 /// True if this process is a forked child that is not to be recorded.
 static IS_OFF: AtomicBool = AtomicBool::new(false);
 /// Process id of the parent that this process was forked from.
@@ -42,6 +45,23 @@ pub(crate) fn producer(vcpu: c_uint) -> Option<&'static mut Producer<'static>> {
     #[allow(unsafe_code)]
     let state = unsafe { &mut *place.0.get() };
     if let State::Records(producer) = state { Some(producer) } else { begin(state) }
+}
+
+/// Notes whether the block that a thread is about to execute is left out; returns whether the one before was.
+#[inline(always)]
+pub(crate) fn leave_out(vcpu: c_uint, is_left_out: bool) -> bool {
+    let Some(place) = IS_LEFT_OUT.get(vcpu as usize) else { return false };
+    let was_left_out = place.load(Ordering::Relaxed);
+    if was_left_out != is_left_out {
+        place.store(is_left_out, Ordering::Relaxed);
+    }
+    was_left_out
+}
+
+/// Whether the block that a thread executes was left out.
+#[inline(always)]
+pub(crate) fn is_left_out(vcpu: c_uint) -> bool {
+    IS_LEFT_OUT.get(vcpu as usize).is_some_and(|place| place.load(Ordering::Relaxed))
 }
 
 /// Handles the first callback of a thread.
@@ -71,14 +91,19 @@ fn begin(state: &'static mut State) -> Option<&'static mut Producer<'static>> {
     if let State::Records(producer) = state { Some(producer) } else { None }
 }
 
-/// The slot for the code of the process, claimed as thread 0, an id that no thread has.
+/// The slot for the code of the process, claimed as thread 0, an id that no thread has, with a note of the program.
 pub(crate) fn code_producer() -> Option<&'static mut Producer<'static>> {
     // SAFETY: See `Place`.
     #[allow(unsafe_code)]
     let state = unsafe { &mut *CODE.0.get() };
     if let State::New = state {
         let setup = SETUP.get().filter(|_| !IS_OFF.load(Ordering::Relaxed));
-        let claimed = setup.and_then(|setup| Producer::claim(&setup.shared, ids().0, 0));
+        let claimed = setup.and_then(|setup| {
+            let mut claim = Claim { pid: ids().0, tid: 0, ..Claim::default() };
+            // Which program of the process the code is of.
+            claim.note[0] = setup.image;
+            Producer::claim_for(&setup.shared, &claim)
+        });
         *state = claimed.map_or(State::Off, State::Records);
         if let State::Off = state {
             // Without descriptions of blocks, recording makes no sense.

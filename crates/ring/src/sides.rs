@@ -157,6 +157,23 @@ impl<'s> Producer<'s> {
         self.slot.n_dropped.fetch_add(n, Ordering::Relaxed);
     }
 
+    /// Whether `n` words, at most 4096, can be written without waiting.
+    #[inline]
+    pub fn has_room(&mut self, n: u64) -> bool {
+        self.limit - self.tail >= n || self.look_for_room(n)
+    }
+
+    #[cold]
+    fn look_for_room(&mut self, n: u64) -> bool {
+        self.wake_reader();
+        let room = self.mask + 1 - (self.tail - self.slot.head.0.load(Ordering::SeqCst));
+        let has_room = room >= n && self.shared.is_open();
+        if has_room {
+            self.limit = self.tail + room.min(STRETCH_WORDS.max(n));
+        }
+        has_room
+    }
+
     /// True if the next [`Producer::push`] checks the other side; a good time for other periodic work.
     #[inline(always)]
     pub fn is_at_stretch(&self) -> bool {
@@ -524,6 +541,23 @@ mod tests {
         shared.close();
         assert!(!producer.push(1), "instead of waiting for room");
         assert!(Producer::claim(&shared, 1, 2).is_none());
+    }
+
+    #[test]
+    fn a_full_ring_is_known_without_waiting() {
+        let shared = shared();
+        let mut producer = Producer::claim(&shared, 1, 1).unwrap();
+        let mut n = 0;
+        while producer.has_room(1000) {
+            assert!((0..1000).all(|word| producer.push(word)));
+            n += 1000;
+        }
+        assert_eq!(n, 8000, "as many as fit");
+        let (mut consumer, mut words) = (Consumer::new(&shared, 0).unwrap(), Vec::new());
+        assert_eq!(consumer.take(&mut words, 1000), 1000);
+        assert!(producer.has_room(1000) && !producer.has_room(2000));
+        shared.close();
+        assert!(!producer.has_room(3000));
     }
 
     #[test]
