@@ -110,6 +110,8 @@ pub struct Done {
     pub facts: Vec<Fact>,
     /// Losses and faults of front ends, in sentences.
     pub losses: Vec<String>,
+    /// What the program did and events cannot represent.
+    pub notes: Vec<String>,
 }
 
 /// Passes the batches of a channel to the back ends, which are started and finished separately.
@@ -196,7 +198,7 @@ impl Live {
             Receiving::Prism { .. } => ("channels", "channels"),
         };
         facts.push(Fact::new(key, label, n_front_ends as u64));
-        Ok(Done { facts, losses })
+        Ok(Done { facts, losses, notes: Vec::new() })
     }
 }
 
