@@ -1,11 +1,19 @@
-//! Programs that send workload events themselves: they run with back ends that process the events as they arrive.
+//! Workload events of programs, for back ends that process them as they arrive, and for files.
+//!
+//! Programs send their events themselves, or front ends observe them.
 
 use crate::child::Child;
+use crate::limits::Limits;
+use crate::record::{FrontEnd, Observation, Way};
+use crate::tsan::record::is_instrumented;
 use quipu_model::{Error, ErrorKind, Given, Result};
+pub use quipu_prism::Detail as Level;
 use quipu_prism::delivery::receiver::Wish;
 pub use quipu_prism::leave_standard_output;
-pub use quipu_prism::live::Delivery;
-use quipu_prism::live::{Done, Live};
+use quipu_prism::live::Live;
+pub use quipu_prism::live::{Delivery, Done};
+use quipu_prism::observed::Destination;
+pub use quipu_prism::observed::level;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::AsFd;
@@ -58,6 +66,64 @@ fn filled(argument: &OsStr, folder: &Path) -> OsString {
     OsString::from_vec(filled)
 }
 
+/// Makes the output of a program go to standard error.
+///
+/// # Errors
+/// `Io` if the system has no descriptors left.
+pub(crate) fn leave_out(command: &mut Command) -> Result<()> {
+    let error = io::stderr().as_fd().try_clone_to_owned();
+    let error = error
+        .map_err(|cause| Error::new(ErrorKind::Io, format!("standard error cannot be shared: {cause}")))?;
+    command.stdout(Stdio::from(error));
+    Ok(())
+}
+
+/// How to observe a program.
+#[derive(Clone, Copy, Debug)]
+pub struct How<'a> {
+    /// The part of the execution to observe.
+    pub limits: &'a Limits,
+    /// Whether children created by `fork` are observed, too.
+    pub follows_forks: bool,
+    /// Whether events are lost, and counted, where back ends are slower than the program.
+    pub drops: bool,
+    /// Whether standard output is reserved for results.
+    pub is_out_taken: bool,
+}
+
+/// Runs a program under a front end and passes its events on; also returns its exit status. `None` if the front end makes
+/// events of its recordings only.
+///
+/// # Errors
+/// `Usage` if the program cannot send events, or the front end lacks an option; `Missing` if the front end cannot be used
+/// here; errors of the destination and the system.
+pub fn observe(
+    front_end: &FrontEnd,
+    command: &[OsString],
+    how: How<'_>,
+    to: Destination<'_>,
+) -> Result<Option<(Done, ExitStatus)>> {
+    let How { limits, follows_forks, drops, is_out_taken } = how;
+    match (front_end.events.way, to) {
+        (Way::Observed(observe), _) => {
+            observe(&Observation { command, limits, follows_forks, drops, is_out_taken, to }).map(Some)
+        }
+        (Way::Sent, _) if !is_instrumented(command) => {
+            Err(Error::usage(format!("the program does not send events for `--with {}`", front_end.name))
+                .hint("compile it with `quipu cc` or `quipu c++`, or use --with qemu"))
+        }
+        (Way::Sent, Destination::Backends { given, output, replace }) => {
+            let delivery = &Delivery::Quipu;
+            run(command, Job { given, delivery, output, replace, is_out_taken }).map(Some)
+        }
+        (Way::Sent, Destination::File { .. }) => {
+            Err(Error::unsupported(format!("`--events`: not with {}", front_end.name))
+                .hint("record it without `--events`, and convert the recording into a file of events"))
+        }
+        (Way::Stored, _) => Ok(None),
+    }
+}
+
 /// Runs a program and passes its events to back ends; also returns its exit status. For a front end of Prism, `{}` in the
 /// arguments is replaced by the folder of delivery.
 ///
@@ -72,11 +138,7 @@ pub fn run(command: &[OsString], job: Job<'_>) -> Result<(Done, ExitStatus)> {
         None => command.args(arguments.iter().map(|argument| filled(argument, live.path()))),
     };
     if job.is_out_taken {
-        let error = io::stderr().as_fd().try_clone_to_owned();
-        let error = error.map_err(|cause| {
-            Error::new(ErrorKind::Io, format!("standard error cannot be shared: {cause}"))
-        })?;
-        command.stdout(Stdio::from(error));
+        leave_out(&mut command)?;
     }
     let mut child = Child::start(command)?;
     let mut status = None;

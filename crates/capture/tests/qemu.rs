@@ -71,6 +71,7 @@ fn job(folder: &TempDir, command: &[&str], program: &Path) -> Job {
         limits: Limits::default(),
         follows_forks: false,
         pack: PackOptions { packing: Packing::Zip, level: Some(1) },
+        is_out_taken: false,
     }
 }
 

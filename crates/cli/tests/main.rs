@@ -26,6 +26,7 @@ mod limits;
 mod losses;
 mod machine;
 mod network;
+mod observed;
 mod outputs;
 mod page;
 mod plaintext;

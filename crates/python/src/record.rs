@@ -50,6 +50,7 @@ pub(crate) fn record(
         },
         follows_forks: follow_fork,
         pack: PackOptions { packing, level: Some(level) },
+        is_out_taken: false,
     };
     let watch = Arc::new(Watch::new());
     let done = watched(py, &watch, None, || {

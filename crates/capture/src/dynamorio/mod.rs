@@ -4,6 +4,7 @@
 //! result.
 
 use crate::child::Child;
+use crate::events::leave_out;
 use crate::limits::Limits;
 use crate::program::{Program, find_in_path};
 use crate::record::{Job, Next, ProcessSummary, Summary};
@@ -75,6 +76,9 @@ pub fn record(job: &Job) -> Result<Summary> {
     }
     command.args(["-t", "drmemtrace", "-offline", "-outdir"]).arg(&*folder).args(limits).arg("--");
     command.arg(&program.path).args(program.args.iter().skip(1));
+    if job.is_out_taken {
+        leave_out(&mut command)?;
+    }
     let mut child = Child::start(command)?;
     let status = child.wait()?;
     let mut processes = Vec::new();

@@ -1,6 +1,8 @@
 //! Empties the rings, with one thread of the recorder for each thread of the program.
 
 use super::code::Block;
+use super::functions::Mapped;
+use super::order;
 use super::process::Process;
 use super::session::{Image, Session, ThreadResult};
 use super::stream::Stream;
@@ -31,7 +33,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) fn drain(session: &Session, mut consumer: Consumer<'_>) -> Result<()> {
     let (pid, tid) = consumer.owner();
     let drained = if tid == 0 {
-        drain_code(session, &mut consumer, pid);
+        let [number, ..] = consumer.note();
+        drain_code(session, &mut consumer, Image { pid, number });
         Ok(())
     } else {
         drain_thread(session, &mut consumer, pid, tid)
@@ -44,6 +47,7 @@ pub(crate) fn drain(session: &Session, mut consumer: Consumer<'_>) -> Result<()>
             consumer.wait(NAP);
         }
     }
+    session.lose(consumer.n_dropped());
     consumer.free();
     drained
 }
@@ -53,8 +57,8 @@ fn has_ended(session: &Session, consumer: &Consumer<'_>, pid: u32) -> bool {
     consumer.state() == SlotState::Left || session.is_gone(pid)
 }
 
-/// Reads descriptions of blocks.
-fn drain_code(session: &Session, consumer: &mut Consumer<'_>, pid: u32) {
+/// Reads descriptions of the blocks of a program.
+fn drain_code(session: &Session, consumer: &mut Consumer<'_>, image: Image) {
     let mut decoder = session.machine.arch().and_then(|arch| Decoder::new(arch, Syntax::Att).ok());
     let mut words = Vec::new();
     let mut may_end = false;
@@ -66,15 +70,15 @@ fn drain_code(session: &Session, consumer: &mut Consumer<'_>, pid: u32) {
             let rest = words.get(at + 1..at + 1 + n).unwrap_or_default();
             match kind {
                 Some(Kind::Code) => {
-                    if let Some(block) = Block::new(rest, decoder.as_mut()) {
+                    if let Some(block) = Block::new(rest, decoder.as_mut(), session.has_accesses()) {
                         session.blocks.insert(number, block);
                     }
                 }
-                // Arrives before the description of the first block of the module, so no thread can have passed the function
-                // yet.
+                // Arrives before the description of the first block of the module, so no thread can have passed a function of
+                // it yet.
                 Some(Kind::Module) => {
-                    if let Some(pc) = session.start_at.as_ref().and_then(|functions| functions.find(rest)) {
-                        session.gate.start_at(pc);
+                    if let Some(mapped) = Mapped::new(rest) {
+                        session.map(image, &mapped);
                     }
                 }
                 _ => {}
@@ -87,7 +91,7 @@ fn drain_code(session: &Session, consumer: &mut Consumer<'_>, pid: u32) {
                 return;
             }
             consumer.wait(NAP);
-            may_end = has_ended(session, consumer, pid);
+            may_end = has_ended(session, consumer, image.pid);
         }
     }
 }
@@ -99,6 +103,13 @@ fn drain_thread(session: &Session, consumer: &mut Consumer<'_>, pid: u32, tid: u
     // When waiting for a description began.
     let mut waits: Option<Instant> = None;
     loop {
+        if let Some(words) = &words
+            && words.stream.is_ahead()?
+        {
+            std::thread::sleep(SHORT_NAP);
+            continue;
+        }
+        let now = order::now();
         let n = if buffer.len() < MOST_KEPT { consumer.take(&mut buffer, TAKE_WORDS) } else { 0 };
         if session.gate.is_over() {
             buffer.clear();
@@ -138,6 +149,9 @@ fn drain_thread(session: &Session, consumer: &mut Consumer<'_>, pid: u32, tid: u
         if n == 0 {
             if may_end {
                 break;
+            }
+            if let Some(words) = &words {
+                words.rest(now)?;
             }
             consumer.wait(NAP);
             may_end = has_ended(session, consumer, pid);

@@ -1,11 +1,13 @@
-//! Finds the function at which recording starts by name: in the program, and in each library once code of it is translated.
-//! loads, when the first block of each is translated.
+//! Functions of the program and of its libraries, which are known once code of them is translated: the one at which recording
+//! starts, and all of them for events.
 
 use crate::program::Program;
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use quipu_model::fresh::cannot;
 use quipu_model::{Error, ErrorKind, Result};
+use quipu_prism::observed::{Functions as NamedFunctions, NamedCode};
 use std::ffi::OsString;
+use std::ops::Range;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -40,16 +42,13 @@ impl Functions {
         Ok(Functions { name: name.to_owned(), only: None })
     }
 
-    /// Address of the function, if it is in the code that the plugin reported with [`Module`](quipu_ring::qemu::Kind).
-    pub(crate) fn find(&self, words: &[u64]) -> Option<u64> {
-        let [start, end, offset, len, path @ ..] = words else { return None };
-        let bytes: Vec<u8> = path.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let path = PathBuf::from(OsString::from_vec(bytes.get(..usize::try_from(*len).ok()?)?.to_vec()));
-        if self.only.as_ref().is_some_and(|only| *only != path) {
+    /// Address of the function, if it is in this code.
+    pub(crate) fn find(&self, Mapped { addresses, offset, path }: &Mapped) -> Option<u64> {
+        if self.only.as_ref().is_some_and(|only| only != path) {
             return None;
         }
-        let at = self.offset_in(&path)?.checked_sub(*offset)?;
-        (at < end.wrapping_sub(*start)).then(|| start.wrapping_add(at))
+        let at = self.offset_in(path)?.checked_sub(*offset)?;
+        (at < addresses.end.wrapping_sub(addresses.start)).then(|| addresses.start.wrapping_add(at))
     }
 
     fn offset_in(&self, path: &Path) -> Option<u64> {
@@ -58,14 +57,52 @@ impl Functions {
     }
 }
 
+/// Code of a file in memory.
+#[derive(Debug)]
+pub(crate) struct Mapped {
+    pub(crate) addresses: Range<u64>,
+    /// Offset of the first address in the file.
+    pub(crate) offset: u64,
+    pub(crate) path: PathBuf,
+}
+
+impl Mapped {
+    /// Parses what the plugin reports with [`Module`](quipu_ring::qemu::Kind).
+    pub(crate) fn new(words: &[u64]) -> Option<Mapped> {
+        let [start, end, offset, len, path @ ..] = words else { return None };
+        let bytes: Vec<u8> = path.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let path = PathBuf::from(OsString::from_vec(bytes.get(..usize::try_from(*len).ok()?)?.to_vec()));
+        Some(Mapped { addresses: *start..*end, offset: *offset, path })
+    }
+}
+
+/// All functions of a file; none if it cannot be read.
+pub(crate) fn functions_of(path: &Path) -> NamedFunctions {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    let Ok(object) = object::File::parse(&*bytes) else { return NamedFunctions::default() };
+    let is_function =
+        |symbol: &object::Symbol<'_, '_>| symbol.is_definition() && symbol.kind() == SymbolKind::Text;
+    let symbols = object.symbols().chain(object.dynamic_symbols()).filter(is_function);
+    let functions = symbols.filter_map(|symbol| {
+        let name = symbol.name_bytes().ok().filter(|name| !name.is_empty())?.into();
+        Some(NamedCode { offset: offset_at(&object, symbol.address())?, size: symbol.size(), name })
+    });
+    NamedFunctions::new(functions.collect())
+}
+
 /// Offset of a function in its file.
 fn offset_of(object: &object::File<'_>, name: &str) -> Option<u64> {
     let symbol = object.symbols().chain(object.dynamic_symbols()).find(|symbol| {
         symbol.is_definition() && symbol.name() == Ok(name) && symbol.kind() == SymbolKind::Text
     })?;
+    offset_at(object, symbol.address())
+}
+
+/// Offset in a file of the function with this symbol's address.
+fn offset_at(object: &object::File<'_>, addr: u64) -> Option<u64> {
     // On 32-bit Arm, the lowest bit marks Thumb code.
     let is_arm = object.architecture() == object::Architecture::Arm;
-    let addr = symbol.address() & !u64::from(is_arm);
+    let addr = addr & !u64::from(is_arm);
     object.segments().find_map(|segment| {
         let at = addr.checked_sub(segment.address())?;
         let (offset, len) = segment.file_range();

@@ -1,6 +1,7 @@
 //! Records a program that was compiled with instrumentation: it runs on its own; its recording is converted afterwards.
 
 use crate::child::Child;
+use crate::events::leave_out;
 use crate::library;
 use crate::limits::Limits;
 use crate::program::Program;
@@ -67,6 +68,9 @@ pub fn record(job: &Job) -> Result<Summary> {
     command.env("QUIPU_FOLLOW_FORK", if job.follows_forks { "1" } else { "0" });
     if let Some(bytes) = job.limits.most_bytes {
         command.env("QUIPU_MAX_BYTES", bytes.to_string());
+    }
+    if job.is_out_taken {
+        leave_out(&mut command)?;
     }
     let mut child = Child::start(command)?;
     let pid = child.pid();

@@ -3,9 +3,13 @@
 use quipu::model::Error;
 use quipu::model::fresh::Replace;
 use quipu::model::number::counted;
+use quipu::model::trace::Fact;
 use quipu::source::{PackOptions, Packing};
+use quipu_capture::events::{self, How, Level};
 use quipu_capture::limits::Limits;
-use quipu_capture::record::{FRONT_ENDS, FrontEnd, Job, Next, ProcessSummary, Summary, front_end};
+use quipu_capture::record::{
+    Destination, FRONT_ENDS, FrontEnd, Job, Next, ProcessSummary, Summary, Way, front_end,
+};
 use quipu_console::number;
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{OF_A_FILE, Verdict};
@@ -13,7 +17,8 @@ use quipu_view::{bytes_text, grouped};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 
 /// Record the execution of a program
 ///
@@ -35,6 +40,11 @@ pub(crate) struct Options {
     /// Output; by default a folder like `drmemtrace.ls.4711.0000.dir` in the working directory
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
+    /// Store workload events instead, with this level of detail at most: all, communication, fixed, none, or fields such as
+    /// e0:90:80; the output is a file of events. `--list` shows the events of each method
+    #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "all",
+          value_parser = events::level, requires = "output")]
+    events: Option<Level>,
     /// Overwrite the output if it is a trace and nothing else
     #[arg(long)]
     force: bool,
@@ -85,11 +95,12 @@ Examples:
   quipu record -o matrix.dir --max-instrs 100M -- ./matrix 512
   quipu record --windows 1M/100M -- ./server
   quipu cc -O2 list.c -o list && quipu record -o list.trace -- ./list
+  quipu record --events --with valgrind -o ls.prism -- ls
   quipu record --list
 
 Exit codes:
   that of the program, or 128 plus the number of the signal that ended it;
-  1  the program exited with 0, but the end of a process was not recorded
+  1  the program exited with 0, but the end of a process was not recorded, or events were lost
   2  nothing was recorded";
 
 fn packing(text: &str) -> Result<Packing, String> {
@@ -124,6 +135,9 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         start_at: options.start_at_function.clone(),
         windows: options.windows,
     };
+    if let (Some(detail), Some(output)) = (options.events, &options.output) {
+        return store_events(options, front_end, &limits, (detail, output), screen);
+    }
     let job = Job {
         command: options.command.clone(),
         output: options.output.clone(),
@@ -131,18 +145,55 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         limits,
         follows_forks: options.follow_fork,
         pack: PackOptions { packing: options.container, level: Some(options.level.unwrap_or(1)) },
+        is_out_taken: false,
     };
     let summary = (front_end.record)(&job)?;
     let outcome = say(&summary, front_end, screen);
-    Ok(match exit_code(&summary) {
+    Ok(match exit_code(summary.status) {
         0 => outcome,
         code => Outcome::Program(code),
     })
 }
 
+/// Stores the events of a program in a file.
+fn store_events(
+    options: &Options,
+    front_end: &FrontEnd,
+    limits: &Limits,
+    (detail, path): (Level, &Path),
+    screen: &Screen,
+) -> Result<Outcome> {
+    if matches!(front_end.events.way, Way::Stored) {
+        return Err(Error::unsupported(format!("`--events`: not with {}", front_end.name))
+            .hint("record without it, and convert the recording into a file of events")
+            .into());
+    }
+    let level = options.level.map(u32::from);
+    let to = Destination::File { path, replace: options.force, level, detail };
+    let how = How { limits, follows_forks: options.follow_fork, drops: false, is_out_taken: false };
+    let Some((done, status)) = events::observe(front_end, &options.command, how, to)? else {
+        return Ok(Outcome::Fine);
+    };
+    screen.say(format_args!("recorded: events in `{}`", path.display()));
+    for Fact { label, value, .. } in &done.facts {
+        screen.say(format_args!(
+            "  {label}: {}",
+            value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+        ));
+    }
+    screen.say(format_args!("  {}", front_end.events_missing()));
+    done.notes.iter().for_each(|note| screen.say(format_args!("  {note}")));
+    done.losses.iter().for_each(|loss| screen.say_error(format_args!("{loss}")));
+    screen.say(format_args!("next: quipu run --backend simplecount {} -o counts.dir", path.display()));
+    Ok(match exit_code(status) {
+        0 if done.losses.is_empty() => Outcome::Fine,
+        0 => Outcome::Flawed,
+        code => Outcome::Program(code),
+    })
+}
+
 /// Exit code for the program's exit status, as a shell would report it.
-fn exit_code(summary: &Summary) -> u8 {
-    let status = summary.status;
+pub(super) fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(2);
     code as u8 // The system allows no more.
 }
@@ -216,8 +267,8 @@ fn say(summary: &Summary, front_end: &FrontEnd, screen: &Screen) -> Outcome {
     outcome
 }
 
-/// The front ends with their traces, and what is missing to use them.
-fn list() -> String {
+/// The front ends with their traces and events, and what is missing to use them.
+pub(super) fn list() -> String {
     let mut text = String::new();
     for front_end in FRONT_ENDS {
         let state = match (front_end.usable)() {
@@ -226,6 +277,8 @@ fn list() -> String {
         };
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{}: {}\n  {state}", front_end.name, front_end.gives);
+        let events = &front_end.events;
+        let _ = writeln!(text, "  events: {}; none of: {}", events.gives, events.lacks);
     }
     text
 }
