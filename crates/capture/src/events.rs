@@ -1,11 +1,20 @@
-//! Programs that send workload events themselves: they run with back ends that process the events as they arrive.
+//! Workload events of programs, for back ends that process them as they arrive, and for files.
+//!
+//! Programs send their events themselves, or front ends observe them.
 
 use crate::child::{Child, Prints};
+use crate::limits::Limits;
+use crate::record::{FrontEnd, Observation, Way};
+use crate::tsan::record::is_instrumented;
 use quipu_model::{Error, Given, Result};
+pub use quipu_prism::Detail as Level;
 use quipu_prism::delivery::receiver::Wish;
 pub use quipu_prism::leave_standard_output;
-pub use quipu_prism::live::Delivery;
-use quipu_prism::live::{Done, Live};
+use quipu_prism::live::Live;
+pub use quipu_prism::live::{Delivery, Done};
+use quipu_prism::observed::Destination;
+pub use quipu_prism::observed::level;
+use quipu_ring::prism::DROP;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
@@ -30,8 +39,8 @@ pub struct Job<'a> {
     pub output: &'a Path,
     /// Whether an existing folder of that name may be replaced.
     pub replace: bool,
-    /// Whether standard output is reserved for results: the program's output goes to standard error.
-    pub is_out_taken: bool,
+    /// Where the program's standard output goes.
+    pub prints: Prints,
 }
 
 impl Job<'_> {
@@ -56,12 +65,73 @@ fn filled(argument: &OsStr, folder: &Path) -> OsString {
     OsString::from_vec(filled)
 }
 
+/// How to observe a program.
+#[derive(Clone, Copy, Debug)]
+pub struct How<'a> {
+    /// The part of the execution to observe.
+    pub limits: &'a Limits,
+    /// Whether children created by `fork` are observed, too.
+    pub follows_forks: bool,
+    /// Whether events are lost, and counted, where back ends are slower than the program.
+    pub drops: bool,
+    /// Where the program's standard output goes.
+    pub prints: Prints,
+}
+
+/// Runs a program under a front end and passes its events on; also returns its exit status. `None` if the front end makes
+/// events of its recordings only.
+///
+/// # Errors
+/// `Usage` if the program cannot send events, or the front end lacks an option; `Missing` if the front end cannot be used
+/// here; errors of the destination and the system.
+pub fn observe(
+    front_end: &FrontEnd,
+    command: &[OsString],
+    how: How<'_>,
+    to: Destination<'_>,
+) -> Result<Option<(Done, ExitStatus)>> {
+    let How { limits, follows_forks, drops, prints } = how;
+    match (front_end.events.way, to) {
+        (Way::Observed(observe), _) => {
+            observe(&Observation { command, limits, follows_forks, drops, prints, to }).map(Some)
+        }
+        (Way::Sent, _) if !is_instrumented(command) => {
+            Err(Error::usage(format!("the program does not send events for `--with {}`", front_end.name))
+                .hint("compile it with `quipu cc` or `quipu c++`, or use --with qemu"))
+        }
+        (Way::Sent, Destination::Backends { given, output, replace }) => {
+            let job = Job { given, delivery: &Delivery::Quipu, output, replace, prints };
+            let run = run_prepared(command, job, |command| {
+                // A program that writes a recording sends nothing.
+                command.env_remove("QUIPU_OUT");
+                command.env("QUIPU_FOLLOW_FORK", if follows_forks { "1" } else { "0" });
+                command.env(DROP, if drops { "1" } else { "0" });
+            });
+            run.map(Some)
+        }
+        (Way::Sent | Way::Stored, Destination::File { .. }) => {
+            Err(Error::unsupported(format!("`--events`: not with {}", front_end.name))
+                .hint("record it without `--events`, and convert the recording into a file of events"))
+        }
+        (Way::Stored, Destination::Backends { .. }) => Ok(None),
+    }
+}
+
 /// Runs a program and passes its events to back ends; also returns its exit status. For a front end of Prism, `{}` in the
 /// arguments is replaced by the folder of delivery.
 ///
 /// # Errors
 /// Errors of back ends and the system; nothing is written in that case.
 pub fn run(command: &[OsString], job: Job<'_>) -> Result<(Done, ExitStatus)> {
+    run_prepared(command, job, |_| {})
+}
+
+/// The same, after `prepare` has changed the program's environment.
+fn run_prepared(
+    command: &[OsString],
+    job: Job<'_>,
+    prepare: impl FnOnce(&mut Command),
+) -> Result<(Done, ExitStatus)> {
     let [program, arguments @ ..] = command else { return Err(Error::usage("no program is named")) };
     let live = job.begin()?;
     let mut command = Command::new(program);
@@ -69,8 +139,8 @@ pub fn run(command: &[OsString], job: Job<'_>) -> Result<(Done, ExitStatus)> {
         Some(variable) => command.args(arguments).env(variable, live.path()),
         None => command.args(arguments.iter().map(|argument| filled(argument, live.path()))),
     };
-    let prints = if job.is_out_taken { Prints::BesideTheAnswer } else { Prints::Here };
-    let mut child = Child::start(command, prints)?;
+    prepare(&mut command);
+    let mut child = Child::start(command, job.prints)?;
     let mut status = None;
     let done = live.run(&mut |_| {
         if status.is_none() {

@@ -1,4 +1,4 @@
-//! Recording jobs and their summaries, shared by all front ends.
+//! Recording jobs and their summaries, shared by all front ends; what each front end gives as a trace and as events.
 
 pub use crate::child::Prints;
 use crate::limits::Limits;
@@ -8,6 +8,8 @@ use crate::{dynamorio, lackey, qemu, tsan};
 use object::{Object, ReadCache};
 use quipu_model::fresh::Replace;
 use quipu_model::{Error, Finding, Result};
+use quipu_prism::live::Done;
+pub use quipu_prism::observed::Destination;
 use quipu_source::PackOptions;
 use std::ffi::OsString;
 use std::fs::File;
@@ -84,11 +86,52 @@ fn has_debug_info(program: &Path) -> bool {
     object::File::parse(&cache).is_ok_and(|file| file.section_by_name(".debug_info").is_some())
 }
 
+/// A program whose events are made while it runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Observation<'a> {
+    /// The program and its arguments.
+    pub command: &'a [OsString],
+    /// The part of the execution to observe.
+    pub limits: &'a Limits,
+    /// Whether children created by `fork` are observed, too.
+    pub follows_forks: bool,
+    /// Whether events are lost, and counted, where the destination is slower than the program. Otherwise the program waits.
+    pub drops: bool,
+    /// Where the program's standard output goes.
+    pub prints: Prints,
+    /// The destination of the events.
+    pub to: Destination<'a>,
+}
+
+/// How a front end makes events.
+#[derive(Clone, Copy, Debug)]
+pub enum Way {
+    /// The program sends them itself.
+    Sent,
+    /// While the program runs. The function also returns the program's exit status.
+    Observed(fn(&Observation<'_>) -> Result<(Done, ExitStatus)>),
+    /// From the recording, when the program has ended.
+    Stored,
+}
+
+/// The events of a front end.
+#[derive(Debug)]
+pub struct EventsOf {
+    /// The events that it makes.
+    pub gives: &'static str,
+    /// The events that it cannot make.
+    pub lacks: &'static str,
+    /// How it makes them.
+    pub way: Way,
+}
+
 /// A front end: one way to record programs.
 #[derive(Debug)]
 pub struct FrontEnd {
     /// Name that users select it by.
     pub name: &'static str,
+    /// Another name for it; empty if there is none.
+    pub alias: &'static str,
     /// Contents of its traces.
     pub gives: &'static str,
     /// Checks whether it can be used here; the hint of the error says what to install.
@@ -99,43 +142,80 @@ pub struct FrontEnd {
     pub for_children: &'static str,
     /// Commands to continue with, the best first. One with [`PROGRAM`] needs debug information.
     pub next: &'static [&'static str],
+    /// Its workload events.
+    pub events: EventsOf,
 }
 
 /// All front ends, the best first.
 pub const FRONT_ENDS: &[FrontEnd] = &[
     FrontEnd {
         name: "qemu",
+        alias: "",
         gives: "drmemtrace: every instruction and access, branches, system calls, signals",
         usable: qemu::usable,
         record: qemu::record,
         for_children: "--follow-fork",
         next: &[REPORT],
+        events: EventsOf {
+            gives: "instructions, computations, accesses, control flow, threads, functions by their symbols, calls of \
+                    pthread and C11 threads, futexes",
+            lacks: "accesses of system calls; outcomes of attempts such as `pthread_mutex_trylock`; synchronization on \
+                    i386, arm and riscv64; computations on arm and riscv64",
+            way: Way::Observed(qemu::observe),
+        },
     },
     FrontEnd {
         name: "tsan",
+        alias: "",
         gives: "cacheray: typed accesses of threads, for programs that `quipu cc` compiled",
         usable: tsan::record::usable,
         record: tsan::record::record,
         for_children: "--follow-fork",
         next: &["quipu analyze types --binary PROGRAM TRACE", "quipu analyze types TRACE"],
+        events: EventsOf {
+            gives: "accesses, functions, threads, locks, barriers and condition variables of compiled code",
+            lacks: "computations, control flow, code that was not compiled with `quipu cc`",
+            way: Way::Sent,
+        },
     },
     FrontEnd {
         name: "dynamorio",
+        alias: "",
         gives: "drmemtrace: the same from the processor itself, by an installed DynamoRIO",
         usable: dynamorio::usable,
         record: dynamorio::record,
         for_children: "--follow-fork",
         next: &[REPORT],
+        events: EventsOf {
+            gives: "instructions, computations, accesses, control flow, threads, when the program has ended",
+            lacks: "functions, synchronization, accesses of system calls",
+            way: Way::Stored,
+        },
     },
     FrontEnd {
-        name: "lackey",
+        name: "valgrind",
+        alias: "lackey",
         gives: "lackey: addresses of instructions and accesses, slowly, as if of one thread",
         usable: lackey::usable,
         record: lackey::record,
         for_children: "--with qemu --follow-fork",
         next: &[REPORT],
+        events: EventsOf {
+            gives: "instructions and accesses",
+            lacks: "threads, which are unknown, so that all events are of one; computations, control flow, functions, \
+                    synchronization, accesses of system calls",
+            way: Way::Observed(lackey::observe),
+        },
     },
 ];
+
+impl FrontEnd {
+    /// One sentence about the events that it cannot make.
+    #[must_use]
+    pub fn events_missing(&self) -> String {
+        format!("{} gives no events of: {}", self.name, self.events.lacks)
+    }
+}
 
 /// The front end of this name. `auto` selects `tsan` for programs that were compiled for it, otherwise the first front end
 /// that can be used here, or the first one if none can.
@@ -152,7 +232,9 @@ pub fn front_end(name: &str, command: &[OsString]) -> Result<&'static FrontEnd> 
         let usable = others.clone().find(|front_end| (front_end.usable)().is_ok());
         return usable.or(FRONT_ENDS.first()).ok_or_else(|| Error::missing("there is no way to record"));
     }
-    FRONT_ENDS.iter().find(|front_end| front_end.name == name).ok_or_else(|| {
+    let is_named =
+        |front_end: &&FrontEnd| front_end.name == name || (!name.is_empty() && front_end.alias == name);
+    FRONT_ENDS.iter().find(is_named).ok_or_else(|| {
         let names: Vec<&str> = FRONT_ENDS.iter().map(|front_end| front_end.name).collect();
         Error::usage(format!("`--with {name}`: expected auto or one of {}", names.join(", ")))
     })

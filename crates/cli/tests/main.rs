@@ -27,6 +27,7 @@ mod losses;
 mod machine;
 mod machines;
 mod network;
+mod observed;
 mod outputs;
 mod page;
 mod page_use;

@@ -11,7 +11,7 @@ fn quipu(folder: &Path, args: &[&str]) -> (Option<i32>, String, String) {
 }
 
 /// Whether programs can be recorded here; otherwise prints a note.
-fn can_record(front_end: &str) -> bool {
+pub(crate) fn can_record(front_end: &str) -> bool {
     let (_, list, _) = quipu(Path::new("."), &["record", "--list"]);
     let mut lines = list.lines().skip_while(|line| !line.starts_with(front_end));
     let is_usable = lines.nth(1) == Some("  usable here");
@@ -158,11 +158,11 @@ fn a_program_that_goes_on_as_another_one_leads_to_the_other() {
 
 #[test]
 fn lackey_writes_what_its_format_reads() {
-    if !can_record("lackey") {
+    if !can_record("valgrind") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let record = ["record", "--with", "lackey", "--max-instrs", "5k", "-o", "out.zip", "--", "true"];
+    let record = ["record", "--with", "valgrind", "--max-instrs", "5k", "-o", "out.zip", "--", "true"];
     let (code, _, said) = quipu(folder.path(), &record);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.starts_with("recorded: 5,000 instructions"), "{said}");
@@ -176,7 +176,7 @@ fn lackey_writes_what_its_format_reads() {
 
 #[test]
 fn children_of_a_real_program_are_left_out_by_lackey_with_a_word() {
-    if !can_record("lackey") {
+    if !can_record("valgrind") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -191,7 +191,7 @@ fn children_of_a_real_program_are_left_out_by_lackey_with_a_word() {
 /// Valgrind does not continue the same text after `exec`, so the later program is lost.
 #[test]
 fn what_follows_an_exec_under_lackey_is_said_to_be_lost() {
-    if !can_record("lackey") {
+    if !can_record("valgrind") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -246,7 +246,7 @@ fn children_that_lackey_leaves_out_are_counted() {
         std::iter::once(folder.path().to_owned())
             .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
     );
-    let record = ["record", "--with", "lackey", "--container", "plain", "-o", "out.lackey", "--", "true"];
+    let record = ["record", "--with", "valgrind", "--container", "plain", "-o", "out.lackey", "--", "true"];
     let mut command = Command::cargo_bin("quipu").unwrap();
     command.current_dir(folder.path()).env("PATH", path.unwrap()).args(record);
     let output = command.output().unwrap();
@@ -266,7 +266,7 @@ fn mistakes_have_one_clear_message() {
     let (code, _, said) = say(&["record", "--with", "magic", "--", "true"]);
     assert_eq!(
         (code, said.as_str()),
-        (Some(2), "error: `--with magic`: expected auto or one of qemu, tsan, dynamorio, lackey\n")
+        (Some(2), "error: `--with magic`: expected auto or one of qemu, tsan, dynamorio, valgrind\n")
     );
     let (code, _, said) = say(&["record", "--with", "qemu", "--", "no-such-program"]);
     assert_eq!((code, said.as_str()), (Some(2), "error: no program `no-such-program` is found in PATH\n"));

@@ -13,6 +13,7 @@
 //! | [`print`](mod@print) | records as text |
 //! | [`edits`] | which entries of a trace are kept, and in what form |
 //! | [`write`](mod@write) | entries → files: chunks, containers, folders; edits on the way |
+//! | [`push`] | entries of a program that is being recorded → columns |
 //! | `cores` | a trace arranged by the cores that its threads ran on |
 //! | [`raw`] | the tracer's output before conversion: a format of its own, whose records are words |
 //! | [`schedule`], [`funclist`], [`listing`] | the files beside the traces |
@@ -33,6 +34,7 @@ mod kernel;
 pub mod lens;
 pub mod listing;
 pub mod print;
+pub mod push;
 pub mod raw;
 pub mod reader;
 pub mod record;

@@ -127,6 +127,10 @@ unsafe fn table_at(pointer: *const Table) -> std::result::Result<Table, Refused>
     Ok(table)
 }
 
+// SAFETY: the table has only addresses of functions and of a name, all of which stay where they are until the process ends,
+// and the header says that any thread may call the functions.
+unsafe impl Send for Library {}
+
 impl Library {
     /// Loads a library.
     ///

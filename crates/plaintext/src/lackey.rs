@@ -3,7 +3,8 @@
 use crate::rules::lackey as rules;
 use crate::table::{FORMS, Groups, LackeyRecords, push};
 use quipu_model::trace::{Carries, Fact};
-use quipu_model::{Columns, Confidence, FormatInfo, OpenOptions, Result, ToolInfo};
+use quipu_model::{Columns, Confidence, FormatInfo, OpenOptions, Result, Scan, ShardId, ToolInfo};
+use quipu_records::Push;
 use quipu_records::check::{self, Check};
 use quipu_records::codec::Input;
 use quipu_records::fill::Fill;
@@ -199,6 +200,15 @@ fn judge(_: &LineCodec, seen: &mut Seen, record: &Record, tell: &mut Tell<'_>) {
 /// The codec for a trace with this beginning; there is only one form of lines.
 pub(crate) fn adapt(head: &Head, _: &OpenOptions) -> Result<LineCodec> {
     Ok(LineCodec { language: &LANGUAGE, reading: head.reading, word_bytes: 0, process: head.process })
+}
+
+/// A reader of lines that arrive while the program runs, with these columns.
+///
+/// # Errors
+/// Those of [`Push::new`].
+pub fn arriving(columns: Columns) -> Result<Push<LineCodec>> {
+    let codec = LineCodec { language: &LANGUAGE, reading: &READING, word_bytes: 0, process: 0 };
+    Push::new(codec, INFO.name, &Scan::new(ShardId(0)).columns(columns))
 }
 
 /// Examines the beginning of a file.

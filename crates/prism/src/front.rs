@@ -2,16 +2,25 @@
 //!
 //! An instruction becomes its boundary, its computation (if its bytes are known), its accesses, and its control flow. Calls
 //! of thread libraries become synchronization if their arguments are recorded; other functions are entered and left by name.
+//! Where a program is observed while it runs, its calls and their arguments come from its instructions ([`calls`]).
 //!
 //! SPEC: prism.md#recorded-traces
 
+mod args;
+mod calls;
 pub(crate) mod cells;
+mod names;
+mod stack;
+
+pub use names::{Function as NamedCode, Functions, Module};
 
 use crate::batch::Batch;
 use crate::detail::Detail;
 use crate::event::{
     Compute, Context, Control, Event, Memory, Place, Sync, access, context, control, format, sync,
 };
+use calls::{Calls, Tracked};
+use names::Names;
 use quipu_isa::{Arch, Decoder, Operation, Syntax};
 use quipu_model::convert::{Ledger, Outcome};
 use quipu_model::lens::{AccessKind, CallEdge, InstrClass, NO_CODE, Taken, ThreadEvent, instr_flags};
@@ -40,6 +49,34 @@ const MAX_KINDS: u32 = 1 << 13;
 const MAX_OPEN: usize = 1 << 16;
 /// Maximum number of functions without names that are remembered.
 const MAX_FUNCTIONS: usize = 1 << 20;
+
+/// The columns from which events of the wanted kinds are made, if all instructions are recorded.
+pub(crate) fn columns_for(asked: Detail) -> Columns {
+    let is_wanted = |fields: u8| fields & Detail::OFF == 0;
+    // Rows of the other lenses are few.
+    let mut columns = Columns::CALLS | Columns::MARKS | Columns::THREADS;
+    if is_wanted(asked.memory) {
+        columns |= Columns::ACCESSES;
+    }
+    if is_wanted(asked.context) || is_wanted(asked.compute) || is_wanted(asked.control) {
+        columns |= Columns::INSTRS;
+    }
+    if is_wanted(asked.compute) || is_wanted(asked.control) {
+        columns |= Columns::INSTR_CODE;
+    }
+    if is_wanted(asked.context) || is_wanted(asked.sync) {
+        // Calls and returns.
+        columns |= Columns::INSTRS | Columns::INSTR_CLASS;
+    }
+    if is_wanted(asked.sync) {
+        // Arguments.
+        columns |= Columns::INSTR_CODE | Columns::ACCESSES;
+    }
+    if is_wanted(asked.control) {
+        columns |= Columns::INSTR_CLASS | Columns::INSTR_TAKEN | Columns::INSTR_TARGET;
+    }
+    columns
+}
 
 /// The fields of events that are made of these columns.
 pub(crate) fn detail_of(columns: Columns, arch: Option<Arch>) -> Detail {
@@ -84,8 +121,11 @@ const ADDRESSES: u64 = 1 << 16;
 #[derive(Clone, Copy, Debug)]
 struct Open {
     function: u64,
-    args: [Option<u64>; 3],
+    args: Args,
 }
+
+/// The first arguments of a call.
+type Args = [Option<u64>; 5];
 
 /// A function, as far as events need it.
 #[derive(Clone, Debug)]
@@ -98,6 +138,8 @@ struct Function {
 /// Makes events from batches.
 pub(crate) struct Front {
     columns: Columns,
+    /// The kinds of events that are wanted.
+    asked: Detail,
     arch: Option<Arch>,
     decoder: Option<Decoder>,
     works: FxHashMap<(u32, u32), Work>,
@@ -120,10 +162,17 @@ pub(crate) struct Front {
     created: FxHashMap<(u16, u64), u64>,
     threads: FxHashMap<ThreadId, u64>,
     open: FxHashMap<ThreadId, Vec<Open>>,
+    /// Functions of the programs that are observed; empty for a trace.
+    names: Names,
+    /// Calls of the current thread, and those of the others.
+    calls: Calls,
+    calls_of: FxHashMap<ThreadId, Calls>,
+    /// Instructions that handle arguments of synchronization.
+    tracked: FxHashMap<(u32, u32), Tracked>,
+    /// Handles of threads by the program and the place where the system clears their ids.
+    tids: FxHashMap<(u16, u64), u64>,
     current: Option<ThreadId>,
     pc: Option<u64>,
-    /// The level of detail without which kinds of events are left out; `None` if all are made.
-    asked: Option<Detail>,
     batch: Batch,
 }
 
@@ -131,25 +180,24 @@ impl Front {
     /// Makes events for a trace with these columns.
     pub(crate) fn new(trace: &dyn Trace, columns: Columns) -> Front {
         let meta = trace.meta();
-        let decoder = meta.arch.and_then(|arch| Decoder::new(arch, Syntax::Intel).ok());
-        let mut functions = FxHashMap::default();
+        let mut front = Front::of_program(meta.arch, columns, Detail::ALL);
         for function in &meta.functions {
             let name = function.names.first().cloned().unwrap_or_default();
-            functions.insert((function.workload, function.id), function_of(name.into_bytes()));
+            front.functions.insert((function.workload, function.id), function_of(name.into_bytes()));
         }
-        let mut front =
-            Front { arch: meta.arch, decoder, functions, marks: marks_of(trace), ..Front::empty(columns) };
+        front.marks = marks_of(trace);
         let begins = front.marks.iter().find(|(_, mark)| **mark == Mark::Begun);
         front.begins = begins.map(|(kind, _)| *kind);
         front
     }
 
-    /// Makes events of nothing yet.
-    fn empty(columns: Columns) -> Front {
+    /// Makes events of the wanted kinds for a program that runs, from rows with these columns.
+    pub(crate) fn of_program(arch: Option<Arch>, columns: Columns, asked: Detail) -> Front {
         Front {
             columns,
-            arch: None,
-            decoder: None,
+            asked,
+            arch,
+            decoder: arch.and_then(|arch| Decoder::new(arch, Syntax::Intel).ok()),
             works: FxHashMap::default(),
             functions: FxHashMap::default(),
             n_types: FxHashMap::default(),
@@ -162,11 +210,25 @@ impl Front {
             created: FxHashMap::default(),
             threads: FxHashMap::default(),
             open: FxHashMap::default(),
+            names: Names::default(),
+            calls: Calls::default(),
+            calls_of: FxHashMap::default(),
+            tracked: FxHashMap::default(),
+            tids: FxHashMap::default(),
             current: None,
             pc: None,
-            asked: None,
             batch: Batch::default(),
         }
+    }
+
+    /// Adds code to a program, whose threads have its number as their workload.
+    pub(crate) fn add_module(&mut self, program: u16, module: Module) {
+        self.names.add(program, module);
+    }
+
+    /// A program begins as a copy of another one.
+    pub(crate) fn fork(&mut self, from: u16, to: u16) {
+        self.names.fork(from, to);
     }
 
     /// Returns the events of a batch, and enters the outcome of its rows into the ledger.
@@ -181,7 +243,9 @@ impl Front {
         }
         let mut counts = Counts::default();
         // Calls are placed at the record after them.
-        let mut steps: [(&[u32], Step, usize); 4] = [
+        let signals: &[u32] = if self.names.is_empty() { &[] } else { &of.threads.at };
+        let mut steps: [(&[u32], Step, usize); 5] = [
+            (signals, Front::thread, 0),
             (&of.calls.at, Front::call, 0),
             (&of.marks.at, Front::mark, 0),
             (&of.instrs.at, Front::instr, 0),
@@ -217,12 +281,15 @@ impl Front {
     }
 
     fn put(&mut self, event: Event) {
-        if self.asked.is_none_or(|asked| asked.wants(&event)) {
+        if self.asked.wants(&event) {
             self.batch.events.push(event);
         }
     }
 
     fn named(&mut self, kind: u8, name: &[u8]) {
+        if self.asked.context & Detail::OFF != 0 {
+            return;
+        }
         let name = self.batch.add_name(&name[..name.len().min(MAX_NAME_BYTES)]);
         self.put(Event::Context(Context { kind, place: Place::Name(name) }));
     }
@@ -238,6 +305,9 @@ impl Front {
         self.batch.thread = Some(number);
         if self.current == Some(thread) {
             return;
+        }
+        if !self.names.is_empty() {
+            self.switch_calls(self.current, thread);
         }
         self.current = Some(thread);
         self.pc = None;
@@ -290,7 +360,7 @@ impl Front {
         let open = self.open.entry(thread).or_default();
         let args = if is_enter {
             let values = calls.args.get(row);
-            let args = [values.first().copied(), values.get(1).copied(), values.get(2).copied()];
+            let args = std::array::from_fn(|at| values.get(at).copied());
             if open.len() < MAX_OPEN {
                 open.push(Open { function: id, args });
             }
@@ -302,14 +372,25 @@ impl Front {
                     open.truncate(at);
                     args
                 }
-                None => [None; 3],
+                None => [None; 5],
             }
         };
+        let is_observed = !self.names.is_empty();
         let Some(Function { name, sync }) = self.function(thread, id) else {
+            let result = calls.result.get(row).filter(|_| !is_enter);
+            if is_observed && self.system_call(thread, id, args, result, counts) {
+                return;
+            }
             match sync_of_system_call(self.arch, id, args) {
                 Some((kind, at_entry)) if at_entry == is_enter => {
-                    let second = (kind == sync::WAIT).then_some(0);
-                    self.put(Event::Sync(Sync { kind, data: args[0].unwrap_or(0), second }));
+                    // The system wakes those who wait for the end of a thread.
+                    let joined = args[0].and_then(|place| self.thread_at(thread.workload, place));
+                    let (kind, data, second) = match (kind, joined) {
+                        (sync::WAIT, Some(handle)) => (sync::JOIN, handle, None),
+                        (sync::WAIT, None) => (kind, args[0].unwrap_or(0), Some(0)),
+                        _ => (kind, args[0].unwrap_or(0), None),
+                    };
+                    self.put(Event::Sync(Sync { kind, data, second }));
                     counts.syncs += 1;
                 }
                 Some(_) => {}
@@ -419,6 +500,10 @@ impl Front {
         counts.instrs += 1;
         let pc = instrs.pc[row];
         self.pc = Some(pc);
+        let is_observed = !self.names.is_empty();
+        if is_observed {
+            self.arrive(of.span.thread.workload, pc, counts);
+        }
         self.put(Event::Context(Context { kind: context::INSTRUCTION, place: Place::Address(pc) }));
         let work = match instrs.code.get(row) {
             Some(code) if *code != NO_CODE => self.work(of, *code),
@@ -435,6 +520,11 @@ impl Front {
             None => {}
         }
         let Some(class) = instrs.class.get(row) else { return };
+        if is_observed {
+            let key =
+                instrs.code.get(row).filter(|_| self.is_tracking()).and_then(|code| self.tracked(of, *code));
+            self.executed(*class, pc.wrapping_add(instrs.size[row].into()), key);
+        }
         let (kind, indirect) = match class {
             InstrClass::DirectJump => (control::JUMP, false),
             InstrClass::IndirectJump => (control::JUMP, true),
@@ -456,6 +546,25 @@ impl Front {
             indirect: Some(indirect),
             target,
         }));
+    }
+
+    /// Decodes an instruction that may handle arguments, and returns its key.
+    #[cold]
+    fn tracked(&mut self, of: &quipu_model::Batch, code: u32) -> Option<(u32, u32)> {
+        let key = (of.codes.home(of.span.shard), code);
+        if !self.tracked.contains_key(&key) {
+            let code = of.codes.get(code)?;
+            let decoder = self.decoder.as_mut()?;
+            let instr = decoder.decode(code.pc, code.bytes()).ok()?;
+            let work = decoder.work(&instr, code.pc, code.bytes());
+            self.keep_tracked(key, Box::new((instr, work)));
+        }
+        Some(key)
+    }
+
+    fn thread(&mut self, of: &quipu_model::Batch, row: usize, counts: &mut Counts) {
+        let (what, value) = (of.threads.what[row], of.threads.value[row]);
+        self.thread_event(of.span.thread.workload, what, value, counts);
     }
 
     fn work(&mut self, of: &quipu_model::Batch, code: u32) -> Work {
@@ -495,6 +604,10 @@ impl Front {
             AccessKind::FlushData | AccessKind::FlushInstr => return counts.flushes += 1,
             AccessKind::Fetch => return counts.fetches += 1,
         };
+        if !self.names.is_empty() {
+            let is_write = kind == access::STORE;
+            self.accessed(of.span.thread.workload, is_write, accesses.addr[row], counts);
+        }
         // Without recorded instructions, accesses give the instructions that made them.
         if let Some(pc) = accesses.pc.get(row)
             && !self.columns.has(Columns::INSTRS)
@@ -578,14 +691,16 @@ fn sync_of_function(name: &[u8]) -> Option<(u8, bool)> {
     // The name may be followed by `@` or `*` and a symbol version.
     let name = name.split(|byte| *byte == b'@' || *byte == b'*').next().unwrap_or_default();
     Some(match name {
-        b"pthread_create" => (sync::CREATE, false),
-        b"pthread_join" => (sync::JOIN, true),
+        b"pthread_create" | b"thrd_create" => (sync::CREATE, false),
+        b"pthread_join" | b"thrd_join" => (sync::JOIN, true),
         b"pthread_barrier_wait" => (sync::BARRIER, true),
-        b"pthread_mutex_lock" => (sync::LOCK, false),
-        b"pthread_mutex_unlock" => (sync::UNLOCK, false),
-        b"pthread_cond_wait" | b"pthread_cond_timedwait" => (sync::WAIT, false),
-        b"pthread_cond_signal" => (sync::SIGNAL, false),
-        b"pthread_cond_broadcast" => (sync::BROADCAST, false),
+        b"pthread_mutex_lock" | b"mtx_lock" => (sync::LOCK, false),
+        b"pthread_mutex_unlock" | b"mtx_unlock" => (sync::UNLOCK, false),
+        b"pthread_cond_wait" | b"pthread_cond_timedwait" | b"cnd_wait" | b"cnd_timedwait" => {
+            (sync::WAIT, false)
+        }
+        b"pthread_cond_signal" | b"cnd_signal" => (sync::SIGNAL, false),
+        b"pthread_cond_broadcast" | b"cnd_broadcast" => (sync::BROADCAST, false),
         b"pthread_spin_lock" => (sync::SPIN_LOCK, false),
         b"pthread_spin_unlock" => (sync::SPIN_UNLOCK, false),
         _ => return None,
@@ -594,7 +709,7 @@ fn sync_of_function(name: &[u8]) -> Option<(u8, bool)> {
 
 /// The synchronization kind of a system call, and whether it happens on entry: the event for which `futex` waits has
 /// happened when it returns, and a wake-up has when it begins.
-fn sync_of_system_call(arch: Option<Arch>, function: u64, args: [Option<u64>; 3]) -> Option<(u8, bool)> {
+fn sync_of_system_call(arch: Option<Arch>, function: u64, args: Args) -> Option<(u8, bool)> {
     /// Masks the flags of operations.
     const OPERATION: u64 = 0x7f;
     let number = function.checked_sub(SYSTEM_CALLS)?;
@@ -773,7 +888,7 @@ mod tests {
     #[test]
     fn a_futex_with_arguments_is_a_wait_or_what_ends_it() {
         let call = |arch, number, operation, count| {
-            let args = [Some(0x7000), Some(operation), Some(count)];
+            let args = [Some(0x7000), Some(operation), Some(count), None, None];
             sync_of_system_call(Some(arch), SYSTEM_CALLS + number, args)
         };
         let private = 128;
@@ -781,7 +896,7 @@ mod tests {
         assert_eq!(call(Arch::X86_64, 202, 1, 1), Some((sync::SIGNAL, true)));
         assert_eq!(call(Arch::Aarch64, 98, 1 | private, 99), Some((sync::BROADCAST, true)));
         assert_eq!(call(Arch::X86_64, 1, 1, 1), None);
-        assert_eq!(sync_of_system_call(Some(Arch::X86_64), 202, [Some(1); 3]), None, "a function");
-        assert_eq!(sync_of_system_call(Some(Arch::X86_64), SYSTEM_CALLS + 202, [None; 3]), None);
+        assert_eq!(sync_of_system_call(Some(Arch::X86_64), 202, [Some(1); 5]), None, "a function");
+        assert_eq!(sync_of_system_call(Some(Arch::X86_64), SYSTEM_CALLS + 202, [None; 5]), None);
     }
 }

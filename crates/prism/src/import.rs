@@ -3,7 +3,7 @@
 use crate::batch::Batch;
 use crate::codec::Encoding;
 use crate::detail::Detail;
-use crate::event::{Compute, Config, Event, Kind as EventKind, Memory, Place};
+use crate::event::{Compute, Config, Control, Event, Kind as EventKind, Memory, Place};
 use crate::file::{EVENTS as EVENTS_NAME, EventFile, Target};
 use crate::front::{COLUMNS, Front, detail_of};
 use quipu_model::convert::{Ledger, Outcome, RecordJob, RecordSink, RecordWriter, RecordWriterInfo};
@@ -49,50 +49,24 @@ impl RecordWriter for FromOthers {
             name: EVENTS_NAME,
         };
         let detail = detail_of(job.columns, job.trace.meta().arch);
-        let file = EventFile::create(target, encoding, detail, false)?;
-        let fields = detail.compute;
-        Ok(Box::new(Written {
-            front: Front::new(job.trace, job.columns),
-            encoding,
-            file,
-            fields,
-            has_width: true,
-        }))
+        let written = Written::create(target, encoding, detail)?;
+        Ok(Box::new(Importing { front: Front::new(job.trace, job.columns), written }))
     }
 }
 
-/// A file of events that is being written.
-struct Written {
+/// An import in progress.
+struct Importing {
     front: Front,
-    encoding: Encoding,
-    file: EventFile,
-    /// The fields of computation events.
-    fields: u8,
-    /// Whether computations currently have a width: a configuration event removes it before one that cannot be represented.
-    has_width: bool,
+    written: Written,
 }
 
-impl RecordSink for Written {
+impl RecordSink for Importing {
     fn take(&mut self, batch: &quipu_model::Batch, ledger: &mut Ledger) -> Result<()> {
-        let Written { front, encoding, file, fields, has_width } = self;
-        let events = front.take(batch, ledger);
-        for (index, event) in events.events.iter().enumerate() {
-            match (&encoding, event) {
-                (Encoding::Variable, Event::Memory(memory)) => split(file, memory, ledger)?,
-                (Encoding::Variable, Event::Compute(work)) => {
-                    compute(file, work, *fields, has_width, ledger)?;
-                }
-                (Encoding::Variable, Event::Context(_) | Event::Control(_)) if is_high(event) => {
-                    ledger.add("events of addresses of more than 56 bits", Outcome::Dropped, 1);
-                }
-                _ => file.put(events, index)?,
-            }
-        }
-        Ok(())
+        self.written.put(self.front.take(batch, ledger), ledger)
     }
 
     fn n_written(&self) -> u64 {
-        self.file.n_events()
+        self.written.file.n_events()
     }
 
     fn end(&mut self, _: &mut Ledger) -> Result<()> {
@@ -100,7 +74,97 @@ impl RecordSink for Written {
     }
 
     fn commit(self: Box<Self>) -> Result<Vec<Fact>> {
+        self.written.finish()
+    }
+}
+
+/// A file of events made of rows that is being written.
+pub(crate) struct Written {
+    encoding: Encoding,
+    file: EventFile,
+    /// The fields that events have.
+    detail: Detail,
+    /// Whether computations currently have a width: a configuration event removes it before one that cannot be represented.
+    has_width: bool,
+}
+
+impl Written {
+    /// Begins a file whose events have these fields.
+    ///
+    /// # Errors
+    /// Those of [`EventFile::create`].
+    pub(crate) fn create(target: Target<'_>, encoding: Encoding, detail: Detail) -> Result<Written> {
+        let file = EventFile::create(target, encoding, detail, false)?;
+        Ok(Written { encoding, file, detail, has_width: true })
+    }
+
+    /// Adds events. Changes that the encoding requires go into the ledger.
+    ///
+    /// # Errors
+    /// `Unsupported` if the encoding cannot represent one; `Io` if it cannot be written.
+    pub(crate) fn put(&mut self, events: &Batch, ledger: &mut Ledger) -> Result<()> {
+        let Written { encoding, file, detail, has_width } = self;
+        for (index, event) in events.events.iter().enumerate() {
+            match (&encoding, only(*event, *detail)) {
+                (Encoding::Variable, Event::Memory(memory)) => split(file, &memory, ledger)?,
+                (Encoding::Variable, Event::Compute(work)) => {
+                    compute(file, &work, detail.compute, has_width, ledger)?;
+                }
+                (Encoding::Variable, event) if is_high(&event) => {
+                    ledger.add("events of addresses of more than 56 bits", Outcome::Dropped, 1);
+                }
+                // Contexts may have names, which are in the batch.
+                (_, kept) if kept == *event => file.put(events, index)?,
+                (_, kept) => single(file, kept)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Completes the file.
+    ///
+    /// # Errors
+    /// `Io` if that fails; the file does not exist then.
+    pub(crate) fn finish(self) -> Result<Vec<Fact>> {
         self.file.finish()
+    }
+}
+
+/// The event without the fields that the level of detail does not have, which the encodings refuse.
+fn only(event: Event, detail: Detail) -> Event {
+    fn kept<T>(value: Option<T>, fields: u8, field: u8) -> Option<T> {
+        value.filter(|_| fields & field != 0)
+    }
+    match event {
+        Event::Memory(Memory { access, size, address, id }) => {
+            let fields = detail.memory;
+            Event::Memory(Memory {
+                access: kept(access, fields, Detail::TYPE),
+                size: kept(size, fields, Detail::SIZE),
+                address: kept(address, fields, Detail::ADDRESS),
+                id: kept(id, fields, Detail::ID),
+            })
+        }
+        Event::Compute(Compute { format, width, operation, arguments, ids }) => {
+            let fields = detail.compute;
+            Event::Compute(Compute {
+                format: kept(format, fields, Detail::TYPE),
+                width: kept(width, fields, Detail::SIZE),
+                operation: kept(operation, fields, Detail::OPERATION),
+                arguments: kept(arguments, fields, Detail::ARITY),
+                ids: kept(ids, fields, Detail::IDS),
+            })
+        }
+        Event::Control(Control { kind, taken, indirect, target }) => {
+            let fields = detail.control;
+            Event::Control(Control {
+                kind: kept(kind, fields, Detail::TYPE),
+                taken: kept(taken, fields, Detail::TAKEN),
+                indirect: kept(indirect, fields, Detail::INDIRECT),
+                target: kept(target, fields, Detail::TARGET),
+            })
+        }
+        other => other,
     }
 }
 
@@ -149,6 +213,9 @@ fn single(file: &mut EventFile, event: Event) -> Result<()> {
 
 /// Writes an access in the variable encoding, whose sizes are powers of two. An access of another size is written as several.
 fn split(file: &mut EventFile, memory: &Memory, ledger: &mut Ledger) -> Result<()> {
+    if memory.size.is_none() {
+        return single(file, Event::Memory(*memory));
+    }
     let (address, size) = (memory.address.unwrap_or(0), memory.size.unwrap_or(1).max(1));
     if address > MAX_ADDRESS - u64::from(size) {
         ledger.add("accesses to addresses of more than 56 bits", Outcome::Dropped, 1);
@@ -162,7 +229,7 @@ fn split(file: &mut EventFile, memory: &Memory, ledger: &mut Ledger) -> Result<(
     let (mut at, mut left) = (address, size);
     while left > 0 {
         let bytes = (1 << left.ilog2()).min(MAX_BYTES);
-        let part = Memory { address: Some(at), size: Some(bytes), ..*memory };
+        let part = Memory { address: memory.address.map(|_| at), size: Some(bytes), ..*memory };
         single(file, Event::Memory(part))?;
         at += u64::from(bytes);
         left -= bytes;

@@ -24,6 +24,7 @@
 //! | [`run`], [`files`] | events through back ends, and the files that these write |
 //! | [`feed`] | events through the hooks of a program that uses this crate |
 //! | [`live`] | events of running front ends through back ends |
+//! | [`observed`] | events of programs that front ends observe from outside, while they run |
 //! | [`loaded`] | events through tools of users, which are loaded as libraries |
 //! | [`workload`], [`tools`] | work, communication and the critical path; the analyses of reports |
 //!
@@ -48,6 +49,7 @@ pub mod import;
 pub mod live;
 pub mod loaded;
 mod nonsense;
+pub mod observed;
 mod position;
 pub mod rewrite;
 pub mod rules;

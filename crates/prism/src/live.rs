@@ -112,6 +112,8 @@ pub struct Done {
     pub facts: Vec<Fact>,
     /// Losses and faults of front ends, in sentences.
     pub losses: Vec<String>,
+    /// What the program did and events cannot represent.
+    pub notes: Vec<String>,
 }
 
 /// Passes the batches of a channel to the back ends, which are started and finished separately.
@@ -206,7 +208,7 @@ impl Live {
             let absent: Vec<&str> = absent.into_iter().collect();
             facts.push(Fact::new("not_given", "events that a front end cannot give", absent.join(", ")));
         }
-        Ok(Done { facts, losses })
+        Ok(Done { facts, losses, notes: Vec::new() })
     }
 }
 

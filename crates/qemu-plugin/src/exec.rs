@@ -75,6 +75,15 @@ fn plugged(setup: &Setup, name: &[u8]) -> Option<Vec<u8>> {
     if setup.follows {
         all.extend_from_slice(b",follow=1");
     }
+    if !setup.tells_accesses {
+        all.extend_from_slice(b",accesses=0");
+    }
+    if setup.tells_clocks {
+        all.extend_from_slice(b",clocks=1");
+    }
+    if setup.drops {
+        all.extend_from_slice(b",drop=1");
+    }
     if let Some(prefix) = &setup.prefix {
         all.extend_from_slice(b",prefix=");
         all.extend(escaped(prefix.to_bytes()));

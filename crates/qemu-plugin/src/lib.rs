@@ -11,9 +11,12 @@
 //! threads and block them: those for blocks, accesses and calls do not allocate or lock anything after the first callback of
 //! a thread.
 //!
-//! Arguments: `ring=PATH` of the shared memory; `follow=1` to also record forked children; `prefix=PATH`, where libraries of
-//! programs are searched; and `name=NAME` of the program, for a program started by another one.
+//! Arguments: `ring=PATH` of the shared memory; `follow=1` to also record forked children; `accesses=0` to report no accesses;
+//! `clocks=1` to report the clock before each block that contains an atomic operation, so that these are in order; `drop=1`
+//! to leave out whole blocks while the ring is full, and count their instructions, instead of waiting for room; `prefix=PATH`,
+//! where libraries of programs are searched; and `name=NAME` of the program, for a program started by another one.
 
+mod atomic;
 mod emulator;
 mod exec;
 mod forks;
@@ -21,7 +24,7 @@ mod guest;
 mod modules;
 mod threads;
 
-use emulator::{ALL_ACCESSES, Block, Info, NO_REGISTERS};
+use emulator::{ALL_ACCESSES, Block, Info, NO_REGISTERS, OnAccess, OnBlock};
 use quipu_ring::Shared;
 use quipu_ring::qemu::{self, Kind, MAX_INSTRS};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -54,12 +57,21 @@ struct Setup {
     image: u64,
     /// Name of this program; empty if it is the first.
     name: Vec<u8>,
+    /// Whether the recorder wants accesses.
+    tells_accesses: bool,
+    /// Whether the recorder wants the clock before blocks with atomic operations.
+    tells_clocks: bool,
+    /// Whether blocks are left out where the ring has no room for them.
+    drops: bool,
     /// Passed on to the next program.
     ring: CString,
     prefix: Option<CString>,
 }
 
 static SETUP: OnceLock<Setup> = OnceLock::new();
+
+/// Room in the ring for a block, where blocks are left out: accesses of a usual block fit. If there are more, they wait.
+const BLOCK_WORDS: u64 = 2048;
 
 /// Maximum number of words in the description of a block.
 const MAX_CODE_WORDS: usize = 3 + MAX_INSTRS.div_ceil(8) + (MAX_INSTRS * 16).div_ceil(8);
@@ -136,6 +148,9 @@ fn setup(target: &[u8], is_system: bool, arguments: &[&CStr]) -> Result<Setup, S
         pointer_bytes: if machine.0 == 1 { 4 } else { 8 },
         machine,
         name: value("name=").unwrap_or_default(),
+        tells_accesses: value("accesses=").as_deref() != Some(b"0"),
+        tells_clocks: value("clocks=").as_deref() == Some(b"1"),
+        drops: value("drop=").as_deref() == Some(b"1"),
         ring: path,
         prefix: value("prefix=").and_then(|path| CString::new(path).ok()),
     })
@@ -153,12 +168,15 @@ extern "C" fn on_translate(_: u64, block: *mut Block) {
         let n = emulator::qemu_plugin_tb_n_insns(block).min(MAX_INSTRS);
         words[1] = emulator::qemu_plugin_tb_vaddr(block);
         let bytes_at = 3 + n.div_ceil(8);
-        let mut n_bytes = 0_usize;
+        let (mut n_bytes, mut is_atomic) = (0_usize, false);
         for i in 0..n {
             let insn = emulator::qemu_plugin_tb_get_insn(block, i);
             let size = emulator::qemu_plugin_insn_size(insn).min(16);
             set_byte(&mut words[3..], i, size as u8);
             let data = emulator::qemu_plugin_insn_data(insn);
+            if setup.tells_clocks && size > 0 {
+                is_atomic |= atomic::is_atomic(setup.machine.1, std::slice::from_raw_parts(data, size));
+            }
             for at in 0..size {
                 set_byte(&mut words[bytes_at..], n_bytes, *data.add(at));
                 n_bytes += 1;
@@ -169,20 +187,24 @@ extern "C" fn on_translate(_: u64, block: *mut Block) {
                 guest::note(host, guest);
                 modules::tell(producer, guest, setup.image);
             }
-            emulator::qemu_plugin_register_vcpu_mem_cb(
-                insn,
-                on_access,
-                NO_REGISTERS,
-                ALL_ACCESSES,
-                i as *mut c_void,
-            );
+            if setup.tells_accesses {
+                let callback: OnAccess = if setup.drops { on_access_with_room } else { on_access };
+                emulator::qemu_plugin_register_vcpu_mem_cb(
+                    insn,
+                    callback,
+                    NO_REGISTERS,
+                    ALL_ACCESSES,
+                    i as *mut c_void,
+                );
+            }
         }
-        emulator::qemu_plugin_register_vcpu_tb_exec_cb(
-            block,
-            on_block,
-            NO_REGISTERS,
-            number as usize as *mut c_void,
-        );
+        let (callback, user): (OnBlock, usize) = match (setup.drops, is_atomic) {
+            // The number of instructions is needed to count them.
+            (true, _) => (on_block_with_room, number as usize | n << 32 | usize::from(is_atomic) << 48),
+            (false, true) => (on_block_after_clock, number as usize),
+            (false, false) => (on_block, number as usize),
+        };
+        emulator::qemu_plugin_register_vcpu_tb_exec_cb(block, callback, NO_REGISTERS, user as *mut c_void);
         (n, n_bytes, bytes_at)
     };
     words[2] = n as u64 | (n_bytes as u64) << 32;
@@ -204,6 +226,43 @@ extern "C" fn on_block(vcpu: c_uint, number: *mut c_void) {
             producer.push_group(&threads::clock());
         }
         producer.push(qemu::block(number as usize as u32)); // It was created from 32 bits.
+    }
+}
+
+/// The same after the clock.
+extern "C" fn on_block_after_clock(vcpu: c_uint, number: *mut c_void) {
+    if let Some(producer) = producer(vcpu) {
+        producer.push_group(&threads::clock());
+        producer.push(qemu::block(number as usize as u32)); // It was created from 32 bits.
+    }
+}
+
+/// The same if there is room for the block and its accesses; otherwise the block is left out.
+extern "C" fn on_block_with_room(vcpu: c_uint, user: *mut c_void) {
+    // Packed when the block was translated.
+    let (number, n_instrs) = (user as usize as u32, u64::from((user as usize >> 32) as u16));
+    let is_atomic = user as usize >> 48 != 0;
+    if let Some(producer) = producer(vcpu) {
+        let is_left_out = !producer.has_room(BLOCK_WORDS);
+        let was_left_out = threads::leave_out(vcpu, is_left_out);
+        if was_left_out && !is_left_out {
+            producer.push_group(&[qemu::head(Kind::Lost, 0, 0)]);
+        }
+        if (was_left_out || is_atomic) && !is_left_out {
+            producer.push_group(&threads::clock());
+        }
+        if is_left_out {
+            producer.drop_some(n_instrs);
+        } else {
+            producer.push(qemu::block(number));
+        }
+    }
+}
+
+/// The same for an access of a block that may be left out.
+extern "C" fn on_access_with_room(vcpu: c_uint, raw: u32, addr: u64, instr: *mut c_void) {
+    if !threads::is_left_out(vcpu) {
+        on_access(vcpu, raw, addr, instr);
     }
 }
 

@@ -29,6 +29,9 @@ unsafe impl Sync for Place {}
 static PLACES: [Place; MAX_THREADS] = [const { Place(UnsafeCell::new(State::New)) }; MAX_THREADS];
 static CODE: Place = Place(UnsafeCell::new(State::New));
 
+/// For each thread, whether the block that it executes was left out. Only the thread itself uses its place.
+static IS_LEFT_OUT: [AtomicBool; MAX_THREADS] = [const { AtomicBool::new(false) }; MAX_THREADS];
+
 /// True if this process is a forked child that is not to be recorded.
 static IS_OFF: AtomicBool = AtomicBool::new(false);
 /// Process id of the parent that this process was forked from.
@@ -42,6 +45,23 @@ pub(crate) fn producer(vcpu: c_uint) -> Option<&'static mut Producer<'static>> {
     #[allow(unsafe_code)]
     let state = unsafe { &mut *place.0.get() };
     if let State::Records(producer) = state { Some(producer) } else { begin(state) }
+}
+
+/// Notes whether the block that a thread is about to execute is left out; returns whether the one before was.
+#[inline(always)]
+pub(crate) fn leave_out(vcpu: c_uint, is_left_out: bool) -> bool {
+    let Some(place) = IS_LEFT_OUT.get(vcpu as usize) else { return false };
+    let was_left_out = place.load(Ordering::Relaxed);
+    if was_left_out != is_left_out {
+        place.store(is_left_out, Ordering::Relaxed);
+    }
+    was_left_out
+}
+
+/// Whether the block that a thread executes was left out.
+#[inline(always)]
+pub(crate) fn is_left_out(vcpu: c_uint) -> bool {
+    IS_LEFT_OUT.get(vcpu as usize).is_some_and(|place| place.load(Ordering::Relaxed))
 }
 
 /// Handles the first callback of a thread.

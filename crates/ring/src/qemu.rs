@@ -93,6 +93,8 @@ pub enum Kind {
     /// A mapping of code from a file, of the program with this number (value). Followed by: first address, end, offset in
     /// the file, bytes of the path, and the path, padded with zeros.
     Module = 9,
+    /// Blocks before this place were left out.
+    Lost = 10,
 }
 
 /// Encodes the first word of anything but an access.
@@ -109,7 +111,7 @@ pub fn block(number: u32) -> u64 {
 /// Decodes a word that is not an access: its kind (`None` if unknown), the number of words that follow, and the value.
 #[inline(always)]
 pub fn parts(word: u64) -> (Option<Kind>, usize, u32) {
-    const KINDS: [Kind; 10] = [
+    const KINDS: [Kind; 11] = [
         Kind::Block,
         Kind::Wide,
         Kind::Code,
@@ -120,6 +122,7 @@ pub fn parts(word: u64) -> (Option<Kind>, usize, u32) {
         Kind::End,
         Kind::Handler,
         Kind::Module,
+        Kind::Lost,
     ];
     let kind = KINDS.get((word >> 56) as usize & 0x7f).copied();
     (kind, (word >> 40) as usize & 0xffff, word as u32)

@@ -152,11 +152,6 @@ impl<'s> Producer<'s> {
         true
     }
 
-    /// Whether `n` words can be written without waiting.
-    pub fn has_room(&self, n: u64) -> bool {
-        self.mask + 1 - (self.tail - self.slot.head.0.load(Ordering::Acquire)) >= n
-    }
-
     /// Number of words written so far.
     pub fn position(&self) -> u64 {
         self.tail
@@ -172,6 +167,23 @@ impl<'s> Producer<'s> {
     /// Adds to the amount that this producer could not write, in a unit that it defines.
     pub fn drop_some(&self, n: u64) {
         self.slot.n_dropped.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// Whether writing `n` words would not wait: there is room for them, or recording has ended.
+    #[inline]
+    pub fn has_room(&mut self, n: u64) -> bool {
+        self.limit - self.tail >= n || self.look_for_room(n)
+    }
+
+    #[cold]
+    fn look_for_room(&mut self, n: u64) -> bool {
+        self.wake_reader();
+        let room = self.mask + 1 - (self.tail - self.slot.head.0.load(Ordering::SeqCst));
+        let is_open = self.shared.is_open();
+        if is_open && room >= n {
+            self.limit = self.tail + room.min(STRETCH_WORDS.max(n));
+        }
+        room >= n || !is_open
     }
 
     /// True if the next [`Producer::push`] checks the other side; a good time for other periodic work.
@@ -561,6 +573,24 @@ mod tests {
         assert_eq!((consumer.note(), consumer.published()), ([0, 0, 2, 0], 2));
         consumer.take(&mut Vec::new(), 2);
         assert!(producer.has_room(1 << 13));
+    }
+
+    #[test]
+    fn a_full_ring_is_known_without_waiting() {
+        let shared = shared();
+        let mut producer = Producer::claim(&shared, 1, 1).unwrap();
+        let mut n = 0;
+        while producer.has_room(1000) {
+            assert!((0..1000).all(|word| producer.push(word)));
+            n += 1000;
+        }
+        assert_eq!(n, 8000, "as many as fit");
+        let (mut consumer, mut words) = (Consumer::new(&shared, 0).unwrap(), Vec::new());
+        assert_eq!(consumer.take(&mut words, 1000), 1000);
+        assert!(producer.has_room(1000) && !producer.has_room(2000));
+        shared.close();
+        assert!(producer.has_room(3000), "nothing waits any more");
+        assert!(!producer.push_group(&[0; 3000]));
     }
 
     #[test]

@@ -1,22 +1,24 @@
-//! Records with Valgrind's `lackey`: one line of text per instruction and access, stored unchanged.
+//! Records with Valgrind's `lackey`: one line of text per instruction and access, stored unchanged, or made into events.
 //!
 //! It is slow, and reports no threads, code or system calls, but it runs wherever Valgrind does. The text comes through a
 //! pipe and is compressed on the fly; the format `lackey` reads it. Forked children are silent. Valgrind's lines about
 //! system calls are used to count children, and left out of the file.
 
-use crate::child::Child;
+use crate::child::{Child, Prints};
 use crate::limits::Limits;
 use crate::program::{Program, find_in_path};
-use crate::record::{Job, Next, ProcessSummary, Summary};
+use crate::record::{Job, Next, Observation, ProcessSummary, Summary};
 use quipu_drmemtrace::write::threads::Counted;
 use quipu_model::fresh::{Fresh, cannot};
-use quipu_model::{Error, ErrorKind, Result};
+use quipu_model::{Columns, Error, ErrorKind, Result};
+use quipu_plaintext::lackey::arriving;
+use quipu_prism::live::Done;
 use quipu_source::{Packer, Packing, Pool};
 use std::ffi::{OsStr, OsString};
-use std::io::{BufRead, BufReader, BufWriter, PipeReader, Read, Seek, Write};
+use std::io::{BufRead, BufReader, BufWriter, PipeReader, Read, Write};
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes read from the pipe, and passed to the file, at once.
@@ -52,34 +54,14 @@ pub fn record(job: &Job) -> Result<Summary> {
     let counted = Counted::new(file, job.n_bytes.clone());
     let mut packer = Packer::new(BufWriter::with_capacity(BUFFER_BYTES, counted), &pool, &job.pack);
     packer.member("lackey.txt")?;
-    let failed = |cause| Error::new(ErrorKind::Io, "cannot make a pipe").because(cause);
-    let (reader, writer) = std::io::pipe().map_err(failed)?;
-    let mut log = OsString::from("--log-file=");
-    // Valgrind opens the pipe by a path that exists as long as this process runs.
-    log.push(format!("/proc/{}/fd/{}", std::process::id(), writer.as_raw_fd()));
-    let mut command = Command::new(valgrind);
-    // The counts are printed last, so they show whether the program ended under Valgrind.
-    command.args(["--tool=lackey", "--trace-mem=yes", "--basic-counts=yes"]);
-    // Children would write to the same text. Lines about system calls are the only sign that there were any.
-    command.args(["--child-silent-after-fork=yes", "--trace-syscalls=yes"]).arg(log);
-    command.arg(&program.path).args(program.args.iter().skip(1));
-    let mut child = Child::start(command, job.prints)?;
-    let pid = child.pid();
-    let (status, copied) = std::thread::scope(|scope| {
-        let copier = scope.spawn(|| copy(reader, packer, &job.limits, &job.n_bytes));
-        let status = child.wait();
-        // The text ends when the last writer is closed.
-        drop(writer);
-        let failed = |_| Err(Error::new(ErrorKind::Internal, "the text was not copied"));
-        (status, copier.join().unwrap_or_else(failed))
-    });
-    let (status, copied) = (status?, copied?);
-    let (mut out, packed) = copied.packer.finish()?;
+    let write = |line: &[u8]| {
+        packer.write(line)?;
+        Ok(())
+    };
+    let (pid, status, copied) = run(&valgrind, &program, job.prints, &job.limits, &job.n_bytes, write)?;
+    let (mut out, packed) = packer.finish()?;
     out.flush().map_err(|cause| cannot("write", &path, cause))?;
-    if copied.n_instrs == 0 {
-        return Err(Error::missing("nothing was recorded")
-            .hint("the program executed nothing before the limits, or Valgrind could not run it"));
-    }
+    copied.refuse_nothing()?;
     drop(out);
     fresh.commit()?;
     let process = ProcessSummary {
@@ -90,8 +72,7 @@ pub fn record(job: &Job) -> Result<Summary> {
         instrs: copied.n_instrs,
         records: copied.n_instrs + copied.n_accesses,
         bytes: packed.packed_bytes,
-        // After `exec`, the other program runs without Valgrind. A signal may end the text, too.
-        next: if copied.is_ended || status.code().is_none() { Next::Nothing } else { Next::Unrecorded },
+        next: if copied.has_left(status) { Next::Unrecorded } else { Next::Nothing },
         children_left_out: copied.n_children,
     };
     Ok(Summary {
@@ -106,6 +87,93 @@ pub fn record(job: &Job) -> Result<Summary> {
     })
 }
 
+/// Makes events of what a program does while it runs.
+///
+/// # Errors
+/// `Missing` without Valgrind, or if the program executed nothing; `Usage` for options that lackey does not support; errors
+/// of the destination and the system; those of [`Program::find`].
+pub fn observe(observation: &Observation<'_>) -> Result<(Done, ExitStatus)> {
+    let Observation { command, limits, follows_forks, drops, prints, to } = *observation;
+    refuse(limits, follows_forks)?;
+    if drops {
+        return Err(Error::usage("`--drop`: not with valgrind, which writes its text to a pipe")
+            .hint("use --with qemu"));
+    }
+    let program = Program::find(command)?;
+    let valgrind = valgrind()?;
+    let mut observed =
+        to.begin(program.machine.arch(), Columns::ACCESSES | Columns::INSTRS | Columns::THREADS)?;
+    let mut lines = arriving(observed.columns())?;
+    let mut waiting = Vec::with_capacity(BUFFER_BYTES);
+    let (pid, status, copied) = run(&valgrind, &program, prints, limits, &AtomicU64::new(0), |line| {
+        waiting.extend_from_slice(line);
+        if waiting.len() >= BUFFER_BYTES - MAX_LINE_BYTES {
+            let mut batches = lines.feed(&waiting);
+            while let Some(batch) = batches.next()? {
+                observed.take(batch)?;
+            }
+            waiting.clear();
+        }
+        Ok(())
+    })?;
+    // Batches that the last bytes complete come first, then the rest.
+    let mut batches = lines.feed(&waiting);
+    while let Some(batch) = batches.next()? {
+        observed.take(batch)?;
+    }
+    let mut batches = lines.close();
+    while let Some(batch) = batches.next()? {
+        observed.take(batch)?;
+    }
+    copied.refuse_nothing()?;
+    let mut done = observed.finish()?;
+    if copied.has_left(status) {
+        let what = format!("process {pid} continued as another program, which was not observed");
+        done.losses.push(what);
+    }
+    if copied.n_children > 0 {
+        done.notes.push(format!(
+            "{} children were not observed; `--with qemu --follow-fork` observes them",
+            copied.n_children
+        ));
+    }
+    Ok((done, status))
+}
+
+/// Runs a program under Valgrind and passes on the lines of instructions and accesses within the limits; returns the process
+/// id and the exit status, too.
+fn run(
+    valgrind: &Path,
+    program: &Program,
+    prints: Prints,
+    limits: &Limits,
+    n_bytes: &AtomicU64,
+    write: impl FnMut(&[u8]) -> Result<()> + Send,
+) -> Result<(u32, ExitStatus, Copied)> {
+    let failed = |cause| Error::new(ErrorKind::Io, "cannot make a pipe").because(cause);
+    let (reader, writer) = std::io::pipe().map_err(failed)?;
+    let mut log = OsString::from("--log-file=");
+    // Valgrind opens the pipe by a path that exists as long as this process runs.
+    log.push(format!("/proc/{}/fd/{}", std::process::id(), writer.as_raw_fd()));
+    let mut command = Command::new(valgrind);
+    // The counts are printed last, so they show whether the program ended under Valgrind.
+    command.args(["--tool=lackey", "--trace-mem=yes", "--basic-counts=yes"]);
+    // Children would write to the same text. Lines about system calls are the only sign that there were any.
+    command.args(["--child-silent-after-fork=yes", "--trace-syscalls=yes"]).arg(log);
+    command.arg(&program.path).args(program.args.iter().skip(1));
+    let mut child = Child::start(command, prints)?;
+    let pid = child.pid();
+    let (status, copied) = std::thread::scope(|scope| {
+        let copier = scope.spawn(|| copy(reader, limits, n_bytes, write));
+        let status = child.wait();
+        // The text ends when the last writer is closed.
+        drop(writer);
+        let failed = |_| Err(Error::new(ErrorKind::Internal, "the text was not copied"));
+        (status, copier.join().unwrap_or_else(failed))
+    });
+    Ok((pid, status?, copied?))
+}
+
 /// Refuses options that need more information than lackey reports.
 fn refuse(limits: &Limits, follows_forks: bool) -> Result<()> {
     let refused = [
@@ -116,7 +184,7 @@ fn refuse(limits: &Limits, follows_forks: bool) -> Result<()> {
     match refused.into_iter().find(|(is_asked, _)| *is_asked) {
         None => Ok(()),
         Some((_, option)) => {
-            Err(Error::usage(format!("`{option}`: not with lackey, whose text does not tell enough"))
+            Err(Error::usage(format!("`{option}`: not with valgrind, whose text does not tell enough"))
                 .hint("use --with qemu"))
         }
     }
@@ -130,9 +198,9 @@ fn default_name(app: &str, packing: Packing) -> PathBuf {
     })
 }
 
-/// Progress and result of copying the text.
-struct Copied<W: Write + Seek> {
-    packer: Packer<W>,
+/// Result of copying the text.
+#[derive(Debug, Default)]
+struct Copied {
     n_instrs: u64,
     n_accesses: u64,
     n_children: u64,
@@ -141,43 +209,58 @@ struct Copied<W: Write + Seek> {
     is_ended: bool,
 }
 
-/// Copies lines from the first instruction after `start_after` until a limit is reached, then discards the rest, so that the
-/// program is not blocked.
-fn copy<W: Write + Seek>(
+impl Copied {
+    /// Whether the program continued as another one: after `exec`, that runs without Valgrind. A signal may end the text,
+    /// too.
+    fn has_left(&self, status: ExitStatus) -> bool {
+        !self.is_ended && status.code().is_some()
+    }
+
+    fn refuse_nothing(&self) -> Result<()> {
+        match self.n_instrs {
+            0 => Err(Error::missing("nothing was recorded")
+                .hint("the program executed nothing before the limits, or Valgrind could not run it")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Passes on lines from the first instruction after `start_after` until a limit is reached, then discards the rest, so that
+/// the program is not blocked. The same happens after an error of `write`, which is returned at the end.
+fn copy(
     reader: PipeReader,
-    mut packer: Packer<W>,
     limits: &Limits,
     n_bytes: &AtomicU64,
-) -> Result<Copied<W>> {
+    mut write: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<Copied> {
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, reader);
     let mut line = Vec::new();
-    let (mut n_seen, mut n_instrs, mut n_accesses, mut n_children) = (0, 0, 0, 0);
+    let (mut copied, mut n_seen, mut failure) = (Copied::default(), 0, None);
     let (after, most) = (limits.start_after.unwrap_or(0), limits.most_instrs.unwrap_or(u64::MAX));
     let most_bytes = limits.most_bytes.unwrap_or(u64::MAX);
-    let (mut is_limited, mut is_ended) = (false, false);
     loop {
         line.clear();
         let failed = |cause| Error::new(ErrorKind::Io, "cannot read what Valgrind writes").because(cause);
         let n = (&mut reader).take(MAX_LINE_BYTES as u64).read_until(b'\n', &mut line).map_err(failed)?;
         if n == 0 {
-            return Ok(Copied { packer, n_instrs, n_accesses, n_children, is_limited, is_ended });
+            return failure.map_or(Ok(copied), Err);
         }
-        n_children += u64::from(tells_of_child(&line));
+        copied.n_children += u64::from(tells_of_child(&line));
         let line = after_syscall(&line);
         let is_instr = line.starts_with(b"I  ");
         n_seen += u64::from(is_instr);
         let is_access = matches!(line.first_chunk(), Some(b" L " | b" S " | b" M "));
-        is_ended |= is_end(line);
-        if is_limited || !(is_instr || is_access) || n_seen <= after {
+        copied.is_ended |= is_end(line);
+        if failure.is_some() || copied.is_limited || !(is_instr || is_access) || n_seen <= after {
             continue;
         }
-        if is_instr && (n_instrs == most || n_bytes.load(Ordering::Relaxed) >= most_bytes) {
-            is_limited = true;
+        if is_instr && (copied.n_instrs == most || n_bytes.load(Ordering::Relaxed) >= most_bytes) {
+            copied.is_limited = true;
             continue;
         }
-        n_instrs += u64::from(is_instr);
-        n_accesses += u64::from(is_access);
-        packer.write(line)?;
+        copied.n_instrs += u64::from(is_instr);
+        copied.n_accesses += u64::from(is_access);
+        failure = write(line).err();
     }
 }
 

@@ -72,8 +72,8 @@ pub(crate) enum Exit {
 }
 
 impl Block {
-    /// Parses a description: the words after the first. `None` if it is invalid.
-    pub(crate) fn new(words: &[u64], decoder: Option<&mut Decoder>) -> Option<Block> {
+    /// Parses a description: the words after the first. `None` if it is invalid. Without accesses, no instruction owes any.
+    pub(crate) fn new(words: &[u64], decoder: Option<&mut Decoder>, has_accesses: bool) -> Option<Block> {
         let (pc, counts) = (*words.first()?, *words.get(1)?);
         let (n, n_bytes) = (counts as u32 as usize, (counts >> 32) as usize);
         if n == 0 || n > MAX_INSTRS || n_bytes > 16 * n {
@@ -104,12 +104,12 @@ impl Block {
                 break;
             }
             let instr = decoded.and_then(Result::ok);
-            block.push(code, instr.as_ref(), is_last);
+            block.push(code, instr.as_ref(), is_last, has_accesses);
         }
         Some(block)
     }
 
-    fn push(&mut self, code: &[u8], instr: Option<&Instr>, is_last: bool) {
+    fn push(&mut self, code: &[u8], instr: Option<&Instr>, is_last: bool, has_accesses: bool) {
         let len = code.len().min(16);
         let mut op = Op {
             bytes: [0; 16],
@@ -129,6 +129,9 @@ impl Block {
         if let Some(instr) = instr {
             kind = kind_of(instr);
             fill(&mut op, instr);
+            if !has_accesses {
+                (op.owes, op.reads, op.writes, op.operands) = (false, false, false, None);
+            }
             if is_last {
                 self.exit = exit_of(instr);
             }
@@ -266,7 +269,7 @@ pub(crate) mod tests {
         bytes.resize(bytes.len().next_multiple_of(8), 0);
         let mut words = vec![pc, instrs.len() as u64 | (n_bytes as u64) << 32];
         words.extend(bytes.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())));
-        Block::new(&words, Some(&mut Decoder::new(Arch::X86_64, Syntax::Att).unwrap())).unwrap()
+        Block::new(&words, Some(&mut Decoder::new(Arch::X86_64, Syntax::Att).unwrap()), true).unwrap()
     }
 
     #[test]
@@ -290,7 +293,7 @@ pub(crate) mod tests {
     #[test]
     fn descriptions_that_make_no_sense_are_none() {
         for words in [&[][..], &[0x1000], &[0x1000, 0], &[0x1000, 1 << 40 | 1], &[0x1000, 5 << 32 | 1, 9]] {
-            assert!(Block::new(words, None).is_none(), "{words:?}");
+            assert!(Block::new(words, None, true).is_none(), "{words:?}");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::code::Block;
 use super::modules::Mapping;
+use super::order;
 use super::process::Process;
 use super::session::{Image, Session, ThreadResult};
 use super::stream::Stream;
@@ -45,6 +46,7 @@ pub(crate) fn drain(session: &Session, mut consumer: Consumer<'_>) -> Result<()>
             consumer.wait(NAP);
         }
     }
+    session.lose(consumer.n_dropped());
     consumer.free();
     drained
 }
@@ -54,7 +56,7 @@ fn has_ended(session: &Session, consumer: &Consumer<'_>, pid: u32) -> bool {
     consumer.state() == SlotState::Left || session.is_gone(pid)
 }
 
-/// Reads descriptions of blocks.
+/// Reads descriptions of blocks, and of the files of their code.
 fn drain_code(session: &Session, consumer: &mut Consumer<'_>, pid: u32) {
     let mut decoder = session.machine.arch().and_then(|arch| Decoder::new(arch, Syntax::Att).ok());
     let mut words = Vec::new();
@@ -67,19 +69,15 @@ fn drain_code(session: &Session, consumer: &mut Consumer<'_>, pid: u32) {
             let rest = words.get(at + 1..at + 1 + n).unwrap_or_default();
             match kind {
                 Some(Kind::Code) => {
-                    if let Some(block) = Block::new(rest, decoder.as_mut()) {
+                    if let Some(block) = Block::new(rest, decoder.as_mut(), session.has_accesses()) {
                         session.blocks.insert(number, block);
                     }
                 }
-                // Arrives before the description of the first block of the module, so no thread can have passed the function
-                // yet.
+                // Arrives before the description of the first block of the module, so no thread can have passed a function of
+                // it yet.
                 Some(Kind::Module) => {
                     if let Some(mapping) = Mapping::of(rest) {
-                        let start_at = session.start_at.as_ref();
-                        if let Some(pc) = start_at.and_then(|functions| functions.find(&mapping)) {
-                            session.gate.start_at(pc);
-                        }
-                        session.note_code(number, &mapping);
+                        session.map(Image { pid, number: number.into() }, &mapping);
                     }
                 }
                 _ => {}
@@ -104,6 +102,13 @@ fn drain_thread(session: &Session, consumer: &mut Consumer<'_>, pid: u32, tid: u
     // When waiting for a description began.
     let mut waits: Option<Instant> = None;
     loop {
+        if let Some(words) = &words
+            && words.stream.is_ahead()?
+        {
+            std::thread::sleep(SHORT_NAP);
+            continue;
+        }
+        let now = order::now();
         let n = if buffer.len() < MOST_KEPT { consumer.take(&mut buffer, TAKE_WORDS) } else { 0 };
         if session.gate.is_over() {
             buffer.clear();
@@ -143,6 +148,9 @@ fn drain_thread(session: &Session, consumer: &mut Consumer<'_>, pid: u32, tid: u
         if n == 0 {
             if may_end {
                 break;
+            }
+            if let Some(words) = &words {
+                words.rest(now)?;
             }
             consumer.wait(NAP);
             may_end = has_ended(session, consumer, pid);

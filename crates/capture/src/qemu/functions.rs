@@ -1,10 +1,12 @@
-//! Finds the function at which recording starts by name: in the program, and in each library once code of it is translated.
+//! Functions of the program and of its libraries, which are known once code of them is translated: the one at which recording
+//! starts, and all of them for events.
 
 use super::modules::Mapping;
 use crate::program::Program;
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use quipu_model::fresh::cannot;
 use quipu_model::{Error, ErrorKind, Result};
+use quipu_prism::observed::{Functions as NamedFunctions, NamedCode};
 use std::path::{Path, PathBuf};
 
 /// The function to find.
@@ -54,14 +56,33 @@ impl Functions {
     }
 }
 
+/// All functions of a file; none if it cannot be read.
+pub(crate) fn functions_of(path: &Path) -> NamedFunctions {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    let Ok(object) = object::File::parse(&*bytes) else { return NamedFunctions::default() };
+    let is_function =
+        |symbol: &object::Symbol<'_, '_>| symbol.is_definition() && symbol.kind() == SymbolKind::Text;
+    let symbols = object.symbols().chain(object.dynamic_symbols()).filter(is_function);
+    let functions = symbols.filter_map(|symbol| {
+        let name = symbol.name_bytes().ok().filter(|name| !name.is_empty())?.into();
+        Some(NamedCode { offset: offset_at(&object, symbol.address())?, size: symbol.size(), name })
+    });
+    NamedFunctions::new(functions.collect())
+}
+
 /// Offset of a function in its file.
 fn offset_of(object: &object::File<'_>, name: &str) -> Option<u64> {
     let symbol = object.symbols().chain(object.dynamic_symbols()).find(|symbol| {
         symbol.is_definition() && symbol.name() == Ok(name) && symbol.kind() == SymbolKind::Text
     })?;
+    offset_at(object, symbol.address())
+}
+
+/// Offset in a file of the function with this symbol's address.
+fn offset_at(object: &object::File<'_>, addr: u64) -> Option<u64> {
     // On 32-bit Arm, the lowest bit marks Thumb code.
     let is_arm = object.architecture() == object::Architecture::Arm;
-    let addr = symbol.address() & !u64::from(is_arm);
+    let addr = addr & !u64::from(is_arm);
     object.segments().find_map(|segment| {
         let at = addr.checked_sub(segment.address())?;
         let (offset, len) = segment.file_range();

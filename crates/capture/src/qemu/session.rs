@@ -1,31 +1,38 @@
 //! One recording: state shared by all of its threads, names of their files, and the summary.
 
 use super::code::Blocks;
-use super::functions::Functions;
+use super::functions::{Functions, functions_of};
 use super::modules::{Mapping, Modules};
+use super::order::Order;
 use super::process::Process;
 use crate::limits::Gate;
 use crate::program::Machine;
 use quipu_drmemtrace::write::threads::{Written, renamed, write_schedules};
 use quipu_model::fresh::{Folder, cannot};
-use quipu_model::{Finding, Result};
-use quipu_source::{PackOptions, Pool};
+use quipu_model::{Columns, Finding, Result};
+use quipu_prism::observed::{Functions as NamedFunctions, Module, Observed};
+use quipu_source::{PackOptions, Packing, Pool};
 use rustc_hash::FxHashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The destination of a recording.
+pub(crate) enum Store {
+    /// A file for each thread.
+    Files { folder: Folder, pool: Arc<Pool>, pack: PackOptions },
+    /// Events, which are made at once, of these columns.
+    Events { order: Box<Order>, columns: Columns, wants_functions: bool },
+}
 
 /// State shared by the threads of a recording.
 pub(crate) struct Session {
     pub(crate) machine: Machine,
     /// Name of the program.
     pub(crate) app: String,
-    /// The folder to create.
-    pub(crate) folder: Folder,
-    /// Whether each process has a folder of its own in it.
+    pub(crate) store: Store,
+    /// Whether each process has a folder of its own, because children are recorded, too.
     pub(crate) is_split: bool,
-    pub(crate) pool: Arc<Pool>,
-    pub(crate) pack: PackOptions,
     pub(crate) gate: Gate,
     pub(crate) blocks: Blocks,
     /// The function at which counting starts, if one was requested.
@@ -33,12 +40,20 @@ pub(crate) struct Session {
     /// Process id of the program, and whether it has ended.
     pub(crate) main_pid: u32,
     pub(crate) is_done: AtomicBool,
+    /// Number of streams of rows so far.
+    n_shards: AtomicU32,
+    /// Number of instructions that the program's threads did not report, for want of room.
+    n_dropped: AtomicU64,
     shared: Mutex<Shared>,
 }
 
 #[derive(Default)]
 struct Shared {
     processes: FxHashMap<Image, Arc<Process>>,
+    /// Numbers of programs, in order of appearance.
+    numbers: FxHashMap<Image, u16>,
+    /// Functions of the files that were looked at.
+    functions: FxHashMap<PathBuf, NamedFunctions>,
     /// Folders in use, relative to that of the recording.
     folders: Vec<PathBuf>,
     /// Number of files per thread.
@@ -46,6 +61,13 @@ struct Shared {
     results: Vec<ThreadResult>,
     /// The files of code of each program, by its number. The forks of a program share them.
     modules: FxHashMap<u64, Modules>,
+}
+
+impl Shared {
+    fn number(&mut self, image: Image) -> u16 {
+        let next = u16::try_from(self.numbers.len()).unwrap_or(u16::MAX);
+        *self.numbers.entry(image).or_insert(next)
+    }
 }
 
 /// A program in a process; after `exec`, the same process runs another program.
@@ -59,7 +81,8 @@ pub(crate) struct Image {
 /// Result of one thread.
 pub(crate) struct ThreadResult {
     pub(crate) process: Arc<Process>,
-    pub(crate) written: Written,
+    /// The file; `None` if there are events instead.
+    pub(crate) written: Option<Written>,
     /// Whether the thread ended in `exec`.
     pub(crate) has_left: bool,
 }
@@ -110,27 +133,85 @@ pub enum Next {
 }
 
 impl Session {
-    pub(crate) fn new(
-        machine: Machine,
-        app: &str,
-        folder: Folder,
-        pool: Arc<Pool>,
-        pack: PackOptions,
-        gate: Gate,
-    ) -> Session {
+    pub(crate) fn new(machine: Machine, app: &str, store: Store, gate: Gate) -> Session {
         Session {
             machine,
             app: app.to_owned(),
-            folder,
+            store,
             is_split: false,
-            pool,
-            pack,
             gate,
             blocks: Blocks::default(),
             start_at: None,
             main_pid: 0,
             is_done: AtomicBool::new(false),
+            n_shards: AtomicU32::new(0),
+            n_dropped: AtomicU64::new(0),
             shared: Mutex::default(),
+        }
+    }
+
+    /// Whether the plugin reports accesses.
+    pub(crate) fn has_accesses(&self) -> bool {
+        match &self.store {
+            Store::Files { .. } => true,
+            Store::Events { columns, .. } => columns.has(Columns::ACCESSES),
+        }
+    }
+
+    /// A number for a stream of rows.
+    pub(crate) fn next_shard(&self) -> u32 {
+        self.n_shards.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Counts instructions that a thread did not report.
+    pub(crate) fn lose(&self, n: u64) {
+        self.n_dropped.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// Number of instructions that threads did not report.
+    pub(crate) fn n_dropped(&self) -> u64 {
+        self.n_dropped.load(Ordering::Relaxed)
+    }
+
+    /// Ends a recording of events; `None` if it is one of files.
+    ///
+    /// # Errors
+    /// Errors of the events' destination.
+    pub(crate) fn into_observed(self) -> Result<Option<Observed>> {
+        match self.store {
+            Store::Files { .. } => Ok(None),
+            Store::Events { order, .. } => order.finish().map(Some),
+        }
+    }
+
+    /// The number of a program in the recording. Of more than 65536 programs, the last ones share a number.
+    pub(crate) fn number(&self, image: Image) -> u16 {
+        self.shared().number(image)
+    }
+
+    /// Notes code of a program that is about to be executed for the first time.
+    pub(crate) fn map(&self, image: Image, mapping: &Mapping) {
+        if let Some(pc) = self.start_at.as_ref().and_then(|functions| functions.find(mapping)) {
+            self.gate.start_at(pc);
+        }
+        match &self.store {
+            Store::Files { .. } => {
+                // The file is read before the lock is taken.
+                if let Some(base) = mapping.base() {
+                    self.shared().modules.entry(image.number).or_default().add(base, mapping);
+                }
+            }
+            Store::Events { order, wants_functions: true, .. } => {
+                let Mapping { start, end, offset, path } = mapping;
+                let mut shared = self.shared();
+                let functions =
+                    shared.functions.entry(path.clone()).or_insert_with(|| functions_of(path)).clone();
+                let program = shared.number(image);
+                drop(shared);
+                let module = Module { addresses: *start..*end, offset: *offset, functions };
+                order.with(|observed| observed.add_module(program, module));
+            }
+            Store::Events { .. } => {}
         }
     }
 
@@ -147,7 +228,11 @@ impl Session {
         }
         let name = if name.is_empty() { &self.app } else { name };
         let folder = self.new_folder(&mut shared, image, name);
-        let parent = shared.processes.get(&Image { pid: parent, ..image });
+        let parent = shared.processes.get(&Image { pid: parent, ..image }).cloned();
+        if let (Some(parent), Store::Events { order, .. }) = (&parent, &self.store) {
+            let (from, to) = (shared.number(parent.image), shared.number(image));
+            order.with(|observed| observed.fork(from, to));
+        }
         let process = Arc::new(match parent {
             Some(parent) => parent.fork(image, name, folder),
             None => Process::new(image, name, folder),
@@ -179,29 +264,27 @@ impl Session {
         matches!(state, None | Some('Z' | 'X'))
     }
 
-    /// An unused file name for a thread; creates its folder.
+    /// An unused file name for a thread in the folder of the recording; creates its folder.
     ///
     /// # Errors
     /// `Io` if the folder cannot be created.
-    pub(crate) fn file_of(&self, process: &Process, tid: u64) -> Result<PathBuf> {
+    pub(crate) fn file_of(
+        &self,
+        folder: &Folder,
+        packing: Packing,
+        process: &Process,
+        tid: u64,
+    ) -> Result<PathBuf> {
         let number = {
             let mut shared = self.shared();
             let number = shared.files.entry((process.image, tid)).or_default();
             *number += 1;
             *number - 1
         };
-        let folder = self.folder.join(&process.folder).join("trace");
+        let folder = folder.join(&process.folder).join("trace");
         std::fs::create_dir_all(&folder).map_err(|cause| cannot("create", &folder, cause))?;
         let name = format!("drmemtrace.{}.{tid}.{number:04}.trace", process.name);
-        Ok(folder.join(renamed(&name, self.pack.packing)))
-    }
-
-    /// Notes a mapping of code of the program with this number.
-    pub(crate) fn note_code(&self, program: u32, mapping: &Mapping) {
-        // The file is read before the lock is taken.
-        if let Some(base) = mapping.base() {
-            self.shared().modules.entry(program.into()).or_default().add(base, mapping);
-        }
+        Ok(folder.join(renamed(&name, packing)))
     }
 
     /// Adds the result of a thread.
@@ -240,19 +323,23 @@ impl Session {
             };
             let mut schedules = Vec::new();
             for result in threads {
-                summary.instrs += result.written.counts.instrs;
-                summary.records += result.written.counts.records;
-                summary.bytes += result.written.packed_bytes;
+                if let Some(written) = &mut result.written {
+                    summary.instrs += written.counts.instrs;
+                    summary.records += written.counts.records;
+                    summary.bytes += written.packed_bytes;
+                    schedules.push(std::mem::take(&mut written.schedule));
+                }
                 if result.has_left {
                     let is_recorded = all.iter().any(|image| image.pid == pid && image.number > number);
                     summary.next = if is_recorded { Next::Recorded } else { Next::Unrecorded };
                 }
-                schedules.push(std::mem::take(&mut result.written.schedule));
             }
-            let folder = self.folder.within(&process.folder);
-            findings.extend(write_schedules(&folder.within("trace"), schedules, &self.pool)?);
-            if let Some(modules) = modules.get(&number) {
-                modules.write(&process.name, &folder.within("aux"))?;
+            if let Store::Files { folder, pool, .. } = &self.store {
+                let folder = folder.within(&process.folder);
+                findings.extend(write_schedules(&folder.within("trace"), schedules, pool)?);
+                if let Some(modules) = modules.get(&number) {
+                    modules.write(&process.name, &folder.within("aux"))?;
+                }
             }
             summaries.push(summary);
         }

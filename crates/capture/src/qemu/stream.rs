@@ -136,6 +136,22 @@ impl<'r> Stream<'r> {
         self.reading = Some((micros, cpu));
     }
 
+    /// Whether the thread is so far ahead of others that it has to wait.
+    ///
+    /// # Errors
+    /// Errors of the events' destination.
+    pub(crate) fn is_ahead(&self) -> Result<bool> {
+        self.target.is_ahead()
+    }
+
+    /// Notes that the thread waited in a system call at this time.
+    ///
+    /// # Errors
+    /// Errors of the events' destination.
+    pub(crate) fn rest(&self, now: u64) -> Result<()> {
+        self.target.rest(now)
+    }
+
     /// Notes that execution continues at an unknown place.
     pub(crate) fn lose(&mut self) {
         (self.expected, self.repeats_at) = (None, None);
@@ -672,6 +688,10 @@ impl<'r> Stream<'r> {
             }
             self.give_up();
         }
+        if self.target.makes_events() {
+            // All entries are decoded anyway.
+            self.runs.clear();
+        }
         let mut from = 0;
         for Settled { range, instrs, targets } in self.runs.drain(..) {
             let (start, end) = (range.start, range.end);
@@ -703,11 +723,11 @@ impl<'r> Stream<'r> {
         }
     }
 
-    /// Ends the file; `None` if no instruction was recorded.
+    /// Ends the file or the events; `None` if no instruction was recorded. The inner value is what was written to a file.
     ///
     /// # Errors
-    /// `Io` if it cannot be written.
-    pub(crate) fn finish(mut self) -> Result<Option<Written>> {
+    /// `Io` if it cannot be written; errors of the events' destination.
+    pub(crate) fn finish(mut self) -> Result<Option<Option<Written>>> {
         if !self.has_begun {
             return Ok(None);
         }
@@ -715,7 +735,7 @@ impl<'r> Stream<'r> {
         self.out.push(Entry::new(Type::THREAD_EXIT, 4, self.target.tid));
         self.out.push(Entry::new(Type::FOOTER, 0, 0));
         self.flush()?;
-        self.target.finish()
+        self.target.finish().map(Some)
     }
 }
 

@@ -1,9 +1,11 @@
-//! The file of one thread: its path and its header.
+//! The destination of one thread's entries: a file with its path and its header, or events.
 
+use super::order::{LaneId, Order};
 use super::process::Process;
-use super::session::Session;
+use super::session::{Session, Store};
 use super::syscalls::Calls;
 use crate::program::Machine;
+use quipu_drmemtrace::push::Push;
 use quipu_drmemtrace::record::{
     Entry, FileType, Marker, NEWEST_VERSION, SYSCALL_FUNC_BASE, SYSCALL_FUNC_BASE_32, Type,
 };
@@ -18,7 +20,7 @@ const PAGE_BYTES: u64 = 4096;
 /// Cache line size in bytes. The emulator has no caches; this is the size on nearly all processors.
 const LINE_BYTES: u64 = 64;
 
-/// Destination of one thread's entries.
+/// Takes one thread's entries.
 pub(crate) struct Target<'r> {
     session: &'r Session,
     process: Arc<Process>,
@@ -26,7 +28,17 @@ pub(crate) struct Target<'r> {
     pub(crate) calls: Calls,
     /// Offset from the number of a system call to that of a function.
     pub(crate) func_base: u64,
-    file: Option<ThreadFile>,
+    to: To<'r>,
+}
+
+enum To<'r> {
+    /// Not begun.
+    Nothing,
+    File(Box<ThreadFile>),
+    Events {
+        order: &'r Order,
+        lane: LaneId,
+    },
 }
 
 impl<'r> Target<'r> {
@@ -39,25 +51,28 @@ impl<'r> Target<'r> {
             tid: u64::from(tid),
             calls: Calls::of(machine),
             func_base: if is_narrow { SYSCALL_FUNC_BASE_32 } else { SYSCALL_FUNC_BASE },
-            file: None,
+            to: To::Nothing,
         }
     }
 
-    /// Creates the file and returns the entries before the first clock reading.
+    /// Creates the file or begins to make events, and returns the entries before the first clock reading.
     ///
     /// # Errors
     /// `Io` if it cannot be created.
     pub(crate) fn begin(&mut self) -> Result<Vec<Entry>> {
         let session = self.session;
-        let path = session.file_of(&self.process, self.tid)?;
-        self.file = Some(ThreadFile::create(
-            &session.folder,
-            &path,
-            &session.pool,
-            &session.pack,
-            CHUNK_INSTRS,
-            session.gate.bytes(),
-        )?);
+        self.to = match &session.store {
+            Store::Files { folder, pool, pack } => {
+                let path = session.file_of(folder, pack.packing, &self.process, self.tid)?;
+                let n_bytes = session.gate.bytes();
+                To::File(Box::new(ThreadFile::create(folder, &path, pool, pack, CHUNK_INSTRS, n_bytes)?))
+            }
+            Store::Events { order, columns, .. } => {
+                let number = session.number(self.process.image);
+                let lane = order.open(Push::new(*columns, session.next_shard(), number));
+                To::Events { order, lane }
+            }
+        };
         let arch = match session.machine {
             Machine::X86_64 => FileType::ARCH_X86_64,
             Machine::I386 => FileType::ARCH_X86_32,
@@ -79,14 +94,42 @@ impl<'r> Target<'r> {
         ])
     }
 
+    /// Whether entries become events.
+    pub(crate) fn makes_events(&self) -> bool {
+        matches!(self.to, To::Events { .. })
+    }
+
     /// Appends entries.
     ///
     /// # Errors
     /// `Io` if the file cannot be written.
     pub(crate) fn push(&mut self, entries: &[Entry]) -> Result<()> {
-        match &mut self.file {
-            Some(file) => file.push(entries),
-            None => Ok(()),
+        match &mut self.to {
+            To::Nothing => Ok(()),
+            To::File(file) => file.push(entries),
+            To::Events { order, lane } => order.push(*lane, entries),
+        }
+    }
+
+    /// Whether the thread is so far ahead of others that it has to wait.
+    ///
+    /// # Errors
+    /// Errors of the events' destination.
+    pub(crate) fn is_ahead(&self) -> Result<bool> {
+        match &self.to {
+            To::Events { order, lane } => order.is_full(*lane),
+            To::Nothing | To::File(_) => Ok(false),
+        }
+    }
+
+    /// Notes that the thread waited in a system call at this time.
+    ///
+    /// # Errors
+    /// Errors of the events' destination.
+    pub(crate) fn rest(&self, now: u64) -> Result<()> {
+        match &self.to {
+            To::Events { order, lane } => order.rest(*lane, now),
+            To::Nothing | To::File(_) => Ok(()),
         }
     }
 
@@ -95,22 +138,30 @@ impl<'r> Target<'r> {
     /// # Errors
     /// `Io` if the file cannot be written.
     pub(crate) fn push_run(&mut self, run: &Run<'_>) -> Result<()> {
-        match &mut self.file {
-            Some(file) => file.push_run(run),
-            None => Ok(()),
+        match &mut self.to {
+            To::File(file) => file.push_run(run),
+            To::Nothing | To::Events { .. } => self.push(run.entries),
         }
     }
 
-    /// Number of the current chunk, from 1; 0 before the file is created.
+    /// Number of the current chunk, from 1; 0 before the beginning. Events are one chunk.
     pub(crate) fn chunk(&self) -> u32 {
-        self.file.as_ref().map_or(0, ThreadFile::chunk)
+        match &self.to {
+            To::Nothing => 0,
+            To::File(file) => file.chunk(),
+            To::Events { .. } => 1,
+        }
     }
 
-    /// Ends the file.
+    /// Ends the file or the events; returns what was written to a file.
     ///
     /// # Errors
-    /// `Io` if it cannot be written.
+    /// `Io` if it cannot be written; errors of the events' destination.
     pub(crate) fn finish(self) -> Result<Option<Written>> {
-        self.file.map(ThreadFile::finish).transpose()
+        match self.to {
+            To::Nothing => Ok(None),
+            To::File(file) => file.finish().map(Some),
+            To::Events { order, lane } => order.close(lane).map(|()| None),
+        }
     }
 }

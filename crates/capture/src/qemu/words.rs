@@ -25,6 +25,8 @@ pub(crate) struct Words<'r> {
     is_restart: bool,
     /// The system call in progress.
     call: Option<Call>,
+    /// Whether the last word was the beginning of a system call.
+    is_resting: bool,
     /// Whether the thread ended in `exec`.
     pub(crate) has_left: bool,
 }
@@ -65,6 +67,7 @@ impl<'r> Words<'r> {
             restart: None,
             is_restart: false,
             call: None,
+            is_resting: false,
             has_left: false,
         }
     }
@@ -75,6 +78,7 @@ impl<'r> Words<'r> {
     /// `Io` if the trace cannot be written.
     pub(crate) fn feed(&mut self, words: &[u64]) -> Result<Fed> {
         let mut at = 0;
+        self.is_resting &= words.is_empty();
         while let Some(&word) = words.get(at) {
             if is_access(word) {
                 self.stream.accesses.push(Access::of(word));
@@ -99,7 +103,8 @@ impl<'r> Words<'r> {
         Ok(Fed::All)
     }
 
-    /// Skips a block that will never be described: no connection is assumed between the code before and after it.
+    /// Skips blocks that were left out or will never be described: no connection is assumed between the code before and after
+    /// them.
     pub(crate) fn pass_over(&mut self) -> Result<()> {
         self.settle(Next::End)?;
         self.stream.lose();
@@ -135,6 +140,7 @@ impl<'r> Words<'r> {
             return Ok(());
         };
         let pc = block.pc;
+        self.is_resting = false;
         match self.current.take() {
             Some(before) => {
                 if let Some(before_block) = self.mine.get(before as usize).and_then(|block| block.as_deref())
@@ -175,9 +181,14 @@ impl<'r> Words<'r> {
                 self.stream.accesses.push(Access { addr: *addr, ..Access::of(*access) });
             }
             (Some(Kind::Clock | Kind::Begin), [micros, cpu, ..]) => self.stream.clock(*micros, *cpu),
+            (Some(Kind::Lost), []) => self.pass_over()?,
             (Some(Kind::Handler), [pc]) => self.process.handle(value, *pc),
-            (Some(Kind::Syscall), [micros, cpu, args @ ..]) => self.syscall(value, *micros, *cpu, args)?,
+            (Some(Kind::Syscall), [micros, cpu, args @ ..]) => {
+                self.syscall(value, *micros, *cpu, args)?;
+                self.is_resting = true;
+            }
             (Some(Kind::SyscallEnd), [micros, cpu, result]) => {
+                self.is_resting = false;
                 self.syscall_end(value, *micros, *cpu, result.cast_signed());
             }
             (Some(Kind::End), [micros, cpu]) => {
@@ -233,6 +244,14 @@ impl<'r> Words<'r> {
         if call.is_written {
             self.stream.pair(micros, cpu);
         }
+    }
+
+    /// Notes that there were no more words at this time.
+    ///
+    /// # Errors
+    /// Errors of the events' destination.
+    pub(crate) fn rest(&self, now: u64) -> Result<()> {
+        if self.is_resting { self.stream.rest(now) } else { Ok(()) }
     }
 
     /// Ends the thread after its last word.

@@ -2,11 +2,13 @@
 
 use quipu::model::fresh::{Replace, cannot};
 use quipu::model::number::counted;
+use quipu::model::trace::Fact;
 use quipu::model::{Damaged, Error, ErrorKind, Options as Settings};
 use quipu::source::{PackOptions, Packing, Source, Temporary};
+use quipu_capture::events::{self, How, Level};
 use quipu_capture::limits::Limits;
 use quipu_capture::record::{
-    FRONT_ENDS, FrontEnd, Job, Next, PROGRAM, Prints, ProcessSummary, Summary, TRACE, front_end,
+    Destination, FRONT_ENDS, FrontEnd, Job, Next, PROGRAM, Prints, ProcessSummary, Summary, TRACE, front_end,
 };
 use quipu_console::input::Opening;
 use quipu_console::rewrite::{self, Answer, Target};
@@ -21,6 +23,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -49,6 +52,11 @@ pub(crate) struct Options {
     /// directory
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
+    /// Store workload events instead, with this level of detail at most: all, communication, fixed, none, or fields such as
+    /// e0:90:80; the output is a file of events. `--list` shows the events of each method
+    #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "all",
+          value_parser = events::level, requires = "output")]
+    events: Option<Level>,
     /// Overwrite the output if it is a trace and nothing else
     #[arg(long)]
     force: bool,
@@ -100,11 +108,12 @@ Examples:
   quipu record --windows 1M/100M -- ./server
   quipu cc -O2 list.c -o list && quipu record -o list.trace -- ./list
   quipu record -o - -- ./prog | quipu report -
+  quipu record --events --with valgrind -o ls.prism -- ls
   quipu record --list
 
 Exit codes:
   that of the program, or 128 plus the number of the signal that ended it;
-  1  the program exited with 0, but the end of a process was not recorded
+  1  the program exited with 0, but the end of a process was not recorded, or events were lost
   2  nothing was recorded";
 
 fn packing(text: &str) -> Result<Packing, String> {
@@ -139,6 +148,9 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         start_at: options.start_at_function.clone(),
         windows: options.windows,
     };
+    if let (Some(detail), Some(output)) = (options.events, &options.output) {
+        return store_events(options, front_end, &limits, (detail, output), screen);
+    }
     let is_piped = options.output.as_deref() == Some(Path::new("-"));
     let folder = if is_piped { Some(folder_for_pipe(options.follow_fork)?) } else { None };
     let job = Job {
@@ -158,7 +170,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         Some(folder) => write_stream(&summary, folder.path(), common, screen)?,
         None => say_next(&summary, front_end, screen),
     }
-    Ok(match exit_code(&summary) {
+    Ok(match exit_code(summary.status) {
         0 => outcome,
         code => Outcome::Program(code),
     })
@@ -223,9 +235,45 @@ fn write_stream(summary: &Summary, folder: &Path, common: &Common, screen: &Scre
     answer.judge(copied).map(|_| ())
 }
 
+/// Stores the events of a program in a file.
+fn store_events(
+    options: &Options,
+    front_end: &FrontEnd,
+    limits: &Limits,
+    (detail, path): (Level, &Path),
+    screen: &Screen,
+) -> Result<Outcome> {
+    if path == Path::new("-") {
+        return Err(Error::usage("`-o -`: events are not written to standard output")
+            .hint("give the name of a file, such as -o prog.prism")
+            .into());
+    }
+    let level = options.level.map(u32::from);
+    let to = Destination::File { path, replace: options.force, level, detail };
+    let how = How { limits, follows_forks: options.follow_fork, drops: false, prints: Prints::Here };
+    let Some((done, status)) = events::observe(front_end, &options.command, how, to)? else {
+        return Ok(Outcome::Fine);
+    };
+    screen.say(format_args!("recorded: events in `{}`", path.display()));
+    for Fact { label, value, .. } in &done.facts {
+        screen.say(format_args!(
+            "  {label}: {}",
+            value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+        ));
+    }
+    screen.say(format_args!("  {}", front_end.events_missing()));
+    done.notes.iter().for_each(|note| screen.say(format_args!("  {note}")));
+    done.losses.iter().for_each(|loss| screen.say_error(format_args!("{loss}")));
+    screen.say(format_args!("next: quipu run --backend simplecount {} -o counts.dir", quoted(path)));
+    Ok(match exit_code(status) {
+        0 if done.losses.is_empty() => Outcome::Fine,
+        0 => Outcome::Flawed,
+        code => Outcome::Program(code),
+    })
+}
+
 /// Exit code for the program's exit status, as a shell would report it.
-fn exit_code(summary: &Summary) -> u8 {
-    let status = summary.status;
+pub(super) fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(2);
     code as u8 // The system allows no more.
 }
@@ -313,8 +361,8 @@ fn quoted(path: &Path) -> String {
     if path.chars().all(is_plain) { path.into_owned() } else { format!("'{}'", path.replace('\'', "'\\''")) }
 }
 
-/// The front ends with their traces, and what is missing to use them.
-fn list() -> String {
+/// The front ends with their traces and events, and what is missing to use them.
+pub(super) fn list() -> String {
     let mut text = String::new();
     for front_end in FRONT_ENDS {
         let state = match (front_end.usable)() {
@@ -323,6 +371,8 @@ fn list() -> String {
         };
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{}: {}\n  {state}", front_end.name, front_end.gives);
+        let events = &front_end.events;
+        let _ = writeln!(text, "  events: {}; none of: {}", events.gives, events.lacks);
     }
     text
 }

@@ -1,9 +1,13 @@
 //! `quipu run`: passes events through back ends, which write files, and through user tools.
 
 use crate::conversion::{self, Conversion};
+use quipu::model::fresh::{Replace, folder_beside};
 use quipu::model::transform::Transformed;
-use quipu::model::{Error, OptionSpec};
-use quipu_capture::events::{self, Delivery, Job};
+use quipu::model::{Error, OptionSpec, Trace};
+use quipu::source::{PackOptions, Packing};
+use quipu_capture::events::{self, Delivery, Done, How, Job};
+use quipu_capture::limits::Limits;
+use quipu_capture::record::{self, Destination, FrontEnd, Prints, front_end};
 use quipu_console::Common;
 use quipu_console::flags::{Flagged, Flags};
 use quipu_console::input::Stored;
@@ -11,8 +15,9 @@ use quipu_console::rewrite::{self, Output, Target};
 use quipu_console::screen::{Outcome, Result, Screen, Stop};
 use quipu_console::session;
 use std::ffi::OsString;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::Arc;
 
 /// Run back ends over the events of a trace
 ///
@@ -37,6 +42,19 @@ pub(crate) struct Options {
     /// channels=N, prefix=sgl2, fields=LEVEL: then `{}` in the program's arguments is the folder
     #[arg(long, value_name = "WAY[,OPTION=VALUE]...", default_value = "quipu", value_parser = Delivery::parse)]
     delivery: Delivery,
+    /// Observe an unmodified program with this front end while it runs: auto, tsan, qemu, valgrind or dynamorio; `--list`
+    /// shows what each gives. Without it, the program sends its events itself
+    #[arg(long, value_name = "FRONT-END", requires = "program", conflicts_with = "delivery")]
+    with: Option<String>,
+    /// Also observe child processes
+    #[arg(long, requires = "with")]
+    follow_fork: bool,
+    /// Leave out events, and count them, where back ends are slower than the program, instead of making it wait
+    #[arg(long, requires = "with")]
+    drop: bool,
+    /// List the front ends with their events, and which of them are usable here
+    #[arg(long)]
+    list: bool,
     #[command(flatten)]
     output: Output,
     /// Run this program, with its arguments, and take the events that it sends
@@ -63,6 +81,7 @@ Examples:
   quipu run --backend simplecount --backend sigilclassic events.quipu -o results.dir
   quipu run --tool target/release/libmine.so trace.dir
   quipu run --backend simplecount -o results.dir -- ./front-end input.txt
+  quipu run --backend stgen -o traces.dir --with qemu -- ./program input.txt
 ";
 
 const EXIT_CODES: &str = "
@@ -89,6 +108,10 @@ fn optional(output: clap::Arg) -> clap::Arg {
 }
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
+    if options.list {
+        screen.text(&super::record::list())?;
+        return Ok(Outcome::Fine);
+    }
     let (input, mut target, given) = (&options.input, options.output.target(), options.flags.given());
     if target.path == Path::new("-") {
         target.path = PathBuf::new();
@@ -105,6 +128,9 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         if input.path != Path::new("-") {
             return Err(Error::usage("events come from a trace or from programs, not from both").into());
         }
+        if let Some(name) = &options.with {
+            return observed(options, front_end(name, &options.program)?, &target, common, screen);
+        }
         return live(options, &target, screen);
     }
     let recognised = rewrite::recognise(&input.path, &input.opening)?;
@@ -112,15 +138,88 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         let made = rewrite::of_recognised(NAME, recognised, &input.opening, given, &target, common, screen);
         return rewrite::done(made);
     }
+    let trace = recognised.open(&input.opening.options())?;
+    of_records(&*trace, options, &target, common, screen)
+}
+
+/// Makes events of the records of a trace.
+fn of_records(
+    trace: &dyn Trace,
+    options: &Options,
+    target: &Target,
+    common: &Common,
+    screen: &Screen,
+) -> Result<Outcome> {
     let mut all = quipu::FORMATS.iter().copied().filter_map(|format| Some((format, format.runner()?)));
     let (to, runner) = all.next().ok_or_else(|| Error::unsupported("no format has back ends"))?;
-    let trace = recognised.open(&input.opening.options())?;
-    let how = (&target, &input.opening, common);
-    let made = conversion::run(&*trace, to, Some(runner), &Conversion::default(), given, how, screen);
+    let (opening, given) = (&options.input.opening, options.flags.given());
+    let how = (target, opening, common);
+    let made = conversion::run(trace, to, Some(runner), &Conversion::default(), given, how, screen);
     made.map_err(|stop| match stop {
         Stop::Fault(error) => session::not_for(error, &trace.meta().findings),
         other => other,
     })
+}
+
+/// Runs a program under a front end.
+fn observed(
+    options: &Options,
+    front_end: &FrontEnd,
+    target: &Target,
+    common: &Common,
+    screen: &Screen,
+) -> Result<Outcome> {
+    let to =
+        Destination::Backends { given: options.flags.given(), output: &target.path, replace: target.force };
+    let how = How {
+        limits: &Limits::default(),
+        follows_forks: options.follow_fork,
+        drops: options.drop,
+        prints: prints(target),
+    };
+    match events::observe(front_end, &options.program, how, to)? {
+        Some((mut done, status)) => {
+            done.notes.insert(0, front_end.events_missing());
+            tell(done, Some(status), target, screen)
+        }
+        None => recorded(options, front_end, target, common, screen),
+    }
+}
+
+/// Records a program into a temporary folder, and makes events of the recording.
+fn recorded(
+    options: &Options,
+    front_end: &FrontEnd,
+    target: &Target,
+    common: &Common,
+    screen: &Screen,
+) -> Result<Outcome> {
+    for (is_asked, option) in [(options.follow_fork, "--follow-fork"), (options.drop, "--drop")] {
+        if is_asked {
+            let what = format!("`{option}`: not with {}, whose recording becomes events", front_end.name);
+            return Err(Error::usage(what).hint("use --with qemu").into());
+        }
+    }
+    let beside = match target.path.as_os_str().is_empty() {
+        true => std::env::temp_dir().join("quipu-run"),
+        false => target.path.clone(),
+    };
+    let folder = folder_beside(&beside)?;
+    let job = record::Job {
+        command: options.program.clone(),
+        output: Some(folder.path().join("recording")),
+        replace: Replace::Never,
+        limits: Limits::default(),
+        follows_forks: false,
+        pack: PackOptions { packing: Packing::Zip, level: Some(1) },
+        prints: prints(target),
+        n_bytes: Arc::default(),
+    };
+    let summary = (front_end.record)(&job)?;
+    screen.say(format_args!("note: {}", front_end.events_missing()));
+    let trace = options.input.opening.open(&summary.path)?;
+    let outcome = of_records(&*trace, options, target, common, screen)?;
+    Ok(of_program(Some(summary.status), outcome))
 }
 
 /// Takes events from programs while they run.
@@ -130,7 +229,7 @@ fn live(options: &Options, target: &Target, screen: &Screen) -> Result<Outcome> 
         delivery: &options.delivery,
         output: &target.path,
         replace: target.force,
-        is_out_taken: target.json,
+        prints: prints(target),
     };
     let (done, status) = if options.listen {
         let ready = |variable: Option<&str>, path: &Path| {
@@ -144,13 +243,28 @@ fn live(options: &Options, target: &Target, screen: &Screen) -> Result<Outcome> 
         let (done, status) = events::run(&options.program, job)?;
         (done, Some(status))
     };
-    let is_flawed = !done.losses.is_empty();
-    let made = Transformed { facts: done.facts, notes: done.losses, is_flawed, ..Transformed::default() };
+    tell(done, status, target, screen)
+}
+
+/// Where the output of programs goes.
+fn prints(target: &Target) -> Prints {
+    if target.json { Prints::BesideTheAnswer } else { Prints::Here }
+}
+
+/// Reports the outcome of a run on a program.
+fn tell(done: Done, status: Option<ExitStatus>, target: &Target, screen: &Screen) -> Result<Outcome> {
+    let Done { facts, losses, mut notes } = done;
+    let is_flawed = !losses.is_empty();
+    notes.extend(losses);
+    let made = Transformed { facts, notes, is_flawed, ..Transformed::default() };
     let outcome = rewrite::tell(made, &target.path, target.json, screen)?;
-    // Exit code for the program's exit status, as a shell would report it.
-    let code = status.and_then(|status| status.code().or_else(|| status.signal().map(|signal| 128 + signal)));
-    Ok(match code {
-        Some(code) if code != 0 => Outcome::Program(code as u8), // The system allows no more.
+    Ok(of_program(status, outcome))
+}
+
+/// The outcome of a run on a program, which is that of the program if it failed.
+fn of_program(status: Option<ExitStatus>, outcome: Outcome) -> Outcome {
+    match status.map(super::record::exit_code) {
+        Some(code) if code != 0 => Outcome::Program(code),
         _ => outcome,
-    })
+    }
 }

@@ -65,8 +65,7 @@ impl std::fmt::Debug for FromCells {
 impl FromCells {
     /// Makes events with these fields, of these kinds.
     pub(crate) fn new(asked: Detail) -> FromCells {
-        let mut front = Front::empty(COLUMNS);
-        front.asked = Some(asked);
+        let mut front = Front::of_program(None, COLUMNS, asked);
         // Threads have numbers of their creation, whose marks are not looked for in batches here.
         front.begins = Some(u32::MAX);
         FromCells {
@@ -218,7 +217,7 @@ impl FromCells {
     fn enter(&mut self, thread: ThreadId, function: u64, counts: &mut Counts) {
         let open = self.front.open.entry(thread).or_default();
         if open.len() < MAX_OPEN {
-            open.push(Open { function, args: [None; 3] });
+            open.push(Open { function, args: [None; 5] });
         }
         if let Some(Function { name, .. }) = self.front.function(thread, function) {
             self.front.pass(context::ENTER, &name, counts);

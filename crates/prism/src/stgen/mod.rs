@@ -247,7 +247,7 @@ impl Stgen {
             None => self.pool.insert(usual_pool().map_err(Error::other)?),
         };
         let options = &self.options;
-        let log: Box<dyn Log> = match options.form {
+        let log: Box<dyn Log + Send> = match options.form {
             Form::Text => Box::new(text::Text::create(options, pool, number, text::Version::One)?),
             Form::TextV2 => Box::new(text::Text::create(options, pool, number, text::Version::Two)?),
             Form::Capnp => Box::new(capnp::Messages::create(options, pool, number)?),

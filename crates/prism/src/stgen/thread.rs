@@ -141,11 +141,11 @@ pub struct Thread {
     /// Its statistics.
     pub counts: Statistics,
     pub(super) pending: Pending,
-    pub(super) log: Box<dyn Log>,
+    pub(super) log: Box<dyn Log + Send>,
 }
 
 impl Thread {
-    pub(super) fn new(number: u64, log: Box<dyn Log>) -> Thread {
+    pub(super) fn new(number: u64, log: Box<dyn Log + Send>) -> Thread {
         Thread { number, event: 0, counts: Statistics::default(), pending: Pending::default(), log }
     }
 
