@@ -128,6 +128,8 @@ fn events_are_stored_as_they_are_counted() {
     assert_eq!(refused.0, Some(2), "{refused:?}");
     let refused = quipu(folder.path(), &["record", "--events", "--", program]);
     assert_eq!(refused.0, Some(2), "{refused:?}");
+    let refused = quipu(folder.path(), &["record", "--events", "-o", "-", "--", program]);
+    assert!(refused.0 == Some(2) && refused.2.contains("give the name of a file"), "{refused:?}");
 }
 
 /// Two threads that lock, wait, and meet at a barrier; their creator joins them.

@@ -279,6 +279,14 @@ fn children_and_programs_that_follow_send_as_well() {
     let run = live(&scene, &simplecount, "live", &["./prog"]).env("QUIPU_OUT", "own.quipu").output().unwrap();
     assert_eq!(answer(&run)["front_ends"], 0);
     assert!(scene.path("own.quipu").exists());
+    // As a front end that was asked for, it sends in any case, and follows children only on request.
+    for (options, n) in [(&["--with", "tsan"][..], 1000), (&["--with", "tsan", "--follow-fork"], 21_000)] {
+        let args = [&simplecount[..], options].concat();
+        let run = live(&scene, &args, "live", &["./prog"]).env("QUIPU_OUT", "other.quipu").output().unwrap();
+        answer(&run);
+        assert_eq!(counts(&scene, "live")["WriteMem"], n, "{options:?}");
+        assert!(!scene.path("other.quipu").exists());
+    }
 }
 
 #[test]
