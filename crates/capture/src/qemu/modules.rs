@@ -48,7 +48,9 @@ impl Mapping {
             object.segments().filter(|segment| segment.permissions().executable()).find_map(|code| {
                 let (offset, len) = code.file_range();
                 let begin = offset & !(PAGE_BYTES - 1);
-                let is_of_it = (begin..offset.saturating_add(len)).contains(&self.offset);
+                // The system may join the mapping of the code with those before it: an emulator maps all of them to be read.
+                let mapped = self.offset..self.offset.saturating_add(self.end.saturating_sub(self.start));
+                let is_of_it = begin < mapped.end && mapped.start < offset.saturating_add(len);
                 is_of_it.then(|| code.address().wrapping_sub(offset).wrapping_add(self.offset))
             })?;
         Some(self.start.wrapping_sub(in_file).wrapping_add(loaded(&self.path)?.start))
@@ -159,5 +161,8 @@ mod tests {
         let offset = number(rest.split(' ').nth(1).unwrap());
         let mapping = Mapping { start: number(start), end: number(end), offset, path: own.clone() };
         assert_eq!(mapping.base(), Some(number(first)));
+        // Joined with the mappings before it.
+        let joined = Mapping { start: number(first), offset: 0, ..mapping };
+        assert_eq!(joined.base(), Some(number(first)));
     }
 }
