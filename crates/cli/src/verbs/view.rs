@@ -216,12 +216,16 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         screen.say_error(format_args!("{file}{}", rewrite::doubt(from, "printed")));
     }
     let outcome = verdict.tell(screen);
-    if shown.left_out > 0 {
-        let are = if shown.left_out == 1 { "is" } else { "are" };
-        let calls = counted(shown.left_out, "call");
+    say_left_out(shown.left_out, screen);
+    Ok(outcome)
+}
+
+/// Reports the calls that are only printed on request.
+fn say_left_out(n: u64, screen: &Screen) {
+    if n > 0 {
+        let (calls, are) = (counted(n, "call"), if n == 1 { "is" } else { "are" });
         screen.say(format_args!("{calls} of little interest {are} left out; --all prints them, too"));
     }
-    Ok(outcome)
 }
 
 /// Prints a trace that is still being written.
@@ -245,12 +249,14 @@ fn follow(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome
         paint: screen.paint(),
     };
     let mut out = quipu_console::terminal::stdout();
-    let Followed { found, error, cancelled, trace, .. } =
+    let Followed { found, error, cancelled, n_left_out, trace, .. } =
         session::watched(screen, |watch| follow::follow(&job, watch, &mut out))?;
     let Some(trace) = trace else { return Ok(Outcome::Flawed) };
     let verdict = Verdict::new(&*trace, found, error, cancelled).meaning(OF_RECORDS);
     verdict.say_lost(screen);
-    Ok(verdict.tell(screen))
+    let outcome = verdict.tell(screen);
+    say_left_out(n_left_out, screen);
+    Ok(outcome)
 }
 
 /// First bytes of a stream.
