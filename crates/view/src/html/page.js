@@ -314,7 +314,7 @@
     const power = 10 ** Math.floor(Math.log10(rough));
     const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999);
     const values = [];
-    for (let at = Math.ceil(low / step - 1e-9); at * step <= high + step * 1e-9; at += 1) values.push(at * step);
+    for (let at = Math.ceil(low / step - 1e-9); at * step <= high + step * 1e-9; at += 1) values.push(at * step + 0); // No negative zero.
     return [values, Math.max(0, -Math.floor(Math.log10(step) + 1e-9))];
   };
   const drawAxis = (figure, start, end) => {
