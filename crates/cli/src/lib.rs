@@ -137,10 +137,12 @@ fn are_harmless(args: &[OsString]) -> bool {
 }
 
 /// The arguments of `quipu report FILE` for those of `quipu FILE`: inserts the verb before the argument that clap took for an
-/// unknown verb, if that names a file.
+/// unknown verb, if that names a file. No verb has a slash or a dot in its name, so an argument with one is a path or an
+/// address, for which `report` has advice if there is no such file.
 fn with_verb(mut args: Vec<OsString>, error: &clap::Error) -> Option<Vec<OsString>> {
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else { return None };
-    let at = args.iter().skip(1).position(|arg| arg == name.as_str()).filter(|_| Path::new(name).exists())?;
+    let is_path = name.contains(['/', '.']) || Path::new(name).exists();
+    let at = args.iter().skip(1).position(|arg| arg == name.as_str()).filter(|_| is_path)?;
     args.insert(at + 1, "report".into());
     Some(args)
 }
@@ -308,6 +310,10 @@ mod tests {
         for args in [&[path][..], &["-q", path, "--json"], &["-j", "4", path], &["--color", "never", path]] {
             let parsed = parse([&["quipu"], args].concat().into_iter().map(OsString::from).collect(), false);
             assert!(matches!(parsed.unwrap().cli.verb, Verb::Report(_)), "{args:?}");
+        }
+        for absent in ["no/such", "mistyped.trace", "https://example.org/a.trace"] {
+            let parsed = parse(["quipu", absent].map(OsString::from).to_vec(), false);
+            assert!(matches!(parsed.unwrap().cli.verb, Verb::Report(_)), "{absent}");
         }
         // Names of verbs stay verbs, and other names are mistakes.
         let verb = parse(["quipu", "view", path].map(OsString::from).to_vec(), false);

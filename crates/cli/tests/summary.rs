@@ -86,6 +86,9 @@ fn a_report_of_two_traces_says_what_changes() {
     assert_eq!(other.status.code(), Some(0), "{other:?}");
     let page = quipu(&["report", "--html", "-", old, new]);
     assert_eq!(page.status.code(), Some(2), "{page:?}");
+    let many = quipu(&["report", old, new, "apitrace/tri.trace"]);
+    assert_eq!(many.status.code(), Some(2), "{many:?}");
+    assert!(String::from_utf8_lossy(&many.stderr).contains("quipu info --summary"), "{many:?}");
     let twice = quipu(&["report", "-", "-"]);
     assert_eq!(twice.status.code(), Some(2), "{twice:?}");
 }
