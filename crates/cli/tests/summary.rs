@@ -78,6 +78,8 @@ fn a_report_of_two_traces_says_what_changes() {
     assert_eq!(of_loads["percent"].as_f64(), Some((loads("new") - loads("old")) / loads("old") * 100.0));
     assert_eq!(change("caches.L1D_misses")["old"].as_f64(), Some(2.0));
     assert_eq!(change("records")["old"].as_f64(), Some(232.0));
+    let span = change("time_span");
+    assert!(span["old"].is_number() && span["new"].is_number(), "{span}");
     // Two equal traces change nothing, and that is no flaw either.
     let same = out(&["report", "--columns", "number,change", old, old]);
     assert!(same.starts_with("number,change\nrecords,0\n"), "{same}");
