@@ -37,7 +37,7 @@ pub(crate) struct Form<'a> {
     pub(crate) csv: &'a CsvOption,
 }
 
-/// Prints the numbers of two reports, the old one first, and tells the verdicts on both. Differences are an answer and no
+/// Prints the numbers of two reports, the old one first, and the verdicts on both. Differences are an answer, not a
 /// flaw.
 pub(crate) fn print(sides: &[Told; 2], form: Form<'_>, screen: &Screen) -> Result<Outcome> {
     let [old, new] = sides;

@@ -2,7 +2,7 @@
 //! trace are looked up.
 //!
 //! One row stands for one file, from its lowest loaded byte to the end of its code. Code without a file, such as the kernel's
-//! `[vdso]` or that of a compiler at run time, is in no row.
+//! `[vdso]` or the output of a compiler at run time, is in no row.
 
 use object::{Object, ObjectSegment, ReadCache};
 use quipu_model::Result;
