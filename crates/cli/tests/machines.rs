@@ -124,6 +124,8 @@ fn evictions_are_listed_and_change_no_count() {
     assert!(output.status.code() == Some(2) && said.contains("--force"), "{said}");
     assert_eq!(json(&[&again[..], &["--force"]].concat()), plain);
     assert_eq!(fs::read_to_string(file).unwrap(), text);
+    let output = quipu(&["sim", "cache", "--evictions", "-", &trace]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
     let output = quipu(&["sim", "cache", "--policy", "OPT", "--evictions", file, "--force", &trace]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
 }
