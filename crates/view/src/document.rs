@@ -201,8 +201,9 @@ mod tests {
     #[test]
     fn headlines_are_folded_where_lines_would_wrap() {
         let title = "a headline of more than forty characters, all of them needed";
-        let document =
-            Document::new(title).with(Block::Grid(Grid { title: title.into(), ..Grid::default() }));
+        let rows = vec![vec![Cell::Count(1)]];
+        let grid = Grid { title: title.into(), head: vec!["n".into()], rows, more: 0 };
+        let document = Document::new(title).with(Block::Grid(grid));
         let mut out = String::new();
         paint(&document, &Look::page(40), &mut out);
         let folded = "a headline of more than forty\ncharacters, all of them needed\n";
