@@ -23,8 +23,8 @@ result! {
     /// A number of both traces.
     struct Change {
         number: String => "What the number is.";
-        old: Option<f64> => "Its value in the old trace; null if that has none. Sizes are in bytes, times in microseconds, shares from 0 to 1.";
-        new: Option<f64> => "Its value in the new trace.";
+        old: Option<f64> => "Its value in the old trace; null if that has none. Sizes are in bytes, shares from 0 to 1.";
+        new: Option<f64> => "Its value in the new trace. Times are in microseconds.";
         change: Option<f64> => "By how much it grows; null without one of the values.";
         percent: Option<f64> => "The same in percent of the old value; null if that is 0.";
     }
