@@ -124,6 +124,14 @@ fn evictions_are_listed_and_change_no_count() {
         let written = of_cache.iter().filter(|row| row[5] == "true").count();
         assert_eq!(written > 0, name != "L1I0", "{name}");
     }
+    let again = [&small[..], &["--evictions", file]].concat();
+    let output = quipu(&again);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && said.contains("--force"), "{said}");
+    assert_eq!(json(&[&again[..], &["--force"]].concat()), plain);
+    assert_eq!(fs::read_to_string(file).unwrap(), text);
+    let output = quipu(&["sim", "cache", "--evictions", "-", &trace]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
     let output = quipu(&["sim", "cache", "--policy", "OPT", "--evictions", file, "--force", &trace]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
 }

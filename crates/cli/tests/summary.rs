@@ -78,6 +78,8 @@ fn a_report_of_two_traces_says_what_changes() {
     assert_eq!(of_loads["percent"].as_f64(), Some((loads("new") - loads("old")) / loads("old") * 100.0));
     assert_eq!(change("caches.L1D_misses")["old"].as_f64(), Some(2.0));
     assert_eq!(change("records")["old"].as_f64(), Some(232.0));
+    let span = change("time_span");
+    assert!(span["old"].is_number() && span["new"].is_number(), "{span}");
     // Two equal traces change nothing, and that is no flaw either.
     let same = out(&["report", "--columns", "number,change", old, old]);
     assert!(same.starts_with("number,change\nrecords,0\n"), "{same}");
@@ -86,6 +88,9 @@ fn a_report_of_two_traces_says_what_changes() {
     assert_eq!(other.status.code(), Some(0), "{other:?}");
     let page = quipu(&["report", "--html", "-", old, new]);
     assert_eq!(page.status.code(), Some(2), "{page:?}");
+    let many = quipu(&["report", old, new, "apitrace/tri.trace"]);
+    assert_eq!(many.status.code(), Some(2), "{many:?}");
+    assert!(String::from_utf8_lossy(&many.stderr).contains("quipu info --summary"), "{many:?}");
     let twice = quipu(&["report", "-", "-"]);
     assert_eq!(twice.status.code(), Some(2), "{twice:?}");
 }

@@ -225,6 +225,12 @@ fn say_left_out(n: u64, screen: &Screen) {
     if n > 0 {
         let (calls, are) = (counted(n, "call"), if n == 1 { "is" } else { "are" });
         screen.say(format_args!("{calls} of little interest {are} left out; --all prints them, too"));
+    } else if !shown.has_printed
+        && shown.end.is_empty()
+        && outcome == Outcome::Fine
+        && options.selects(is_part)?
+    {
+        screen.say(format_args!("no record of the trace is selected"));
     }
 }
 
@@ -324,6 +330,13 @@ fn view_capture(options: &Options, screen: &Screen) -> Result<Outcome> {
 }
 
 impl Options {
+    /// Whether options select some of the records, so that none may be left; `is_part` if a range does. A limit of 0 asks
+    /// for none.
+    fn selects(&self, is_part: bool) -> quipu::model::Result<bool> {
+        let chooses = self.predicate()? != Predicate::default() || !self.form.given().is_empty();
+        Ok((is_part || chooses) && self.limit != Some(0) && self.take != Some(0))
+    }
+
     /// The table to print: the requested one, or the default for people. Tables learned from the trace are read only if no
     /// other table has the name.
     fn table(&self, trace: &dyn Trace) -> quipu::model::Result<(usize, Arc<Schema>)> {

@@ -51,6 +51,9 @@ impl Preset {
             let names = || PRESETS.iter().map(|preset| preset.name);
             let hint = match nearest(name, names()) {
                 Some(near) => format!("did you mean `{near}`?"),
+                None if name.contains(['/', '.']) => {
+                    format!("a file goes with `quipu sim cache --config {name}` or `quipu sim tlb --config {name}`")
+                }
                 None => format!("machines: {}", names().collect::<Vec<_>>().join(", ")),
             };
             Error::usage(format!("there is no machine `{name}`")).hint(hint)

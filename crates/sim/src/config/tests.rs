@@ -276,6 +276,8 @@ fn presets_describe_machines_of_which_they_name_the_source() {
             assert_eq!(parse_for(preset.text, preset.name, Some(cores)).unwrap().machine.cores, cores);
         }
     }
+    let of_file = Preset::named("own.conf").unwrap_err();
+    assert!(of_file.advice().is_some_and(|advice| advice.contains("--config own.conf")), "{of_file}");
     let error = Preset::named("amd-zen33").unwrap_err();
     assert_eq!(error.message(), "there is no machine `amd-zen33`");
     assert!(error.advice().is_some_and(|advice| advice.starts_with("did you mean `amd-zen")));

@@ -100,7 +100,7 @@
     const sign = order === "ascending" ? 1 : -1;
     const rows = [...table.tBodies[0].rows].map((row) => [key(row, head.cellIndex), row]);
     rows.sort((a, b) => {
-      // What is empty stays behind.
+      // Empty cells come last in either order.
       if (a[0] === "" || b[0] === "") return (a[0] === "") - (b[0] === "");
       return sign * compare(a[0], b[0]);
     });
