@@ -105,7 +105,7 @@ fn every_verb_that_prints_a_table_prints_it_for_other_programs() {
         (&["check", "--list", "--columns", "rule,severity"], "rule,severity"),
         (&["info", "--csv", trace], "trace,format,records,threads,errors,warnings,notes,packed_bytes,error"),
         (&["tools", "--columns", "name,required"], "name,required"),
-        (&["tools", "--csv=quipu.tools.options"], "name,"),
+        (&["tools", "--csv=quipu.tools.options"], "tools.name,name,value,"),
         (&["formats", "--columns", "name,title"], "name,title"),
         (
             &["report", "--csv=counts.shards", "--columns", "thread,counts.loads", trace],

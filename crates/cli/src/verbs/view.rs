@@ -217,6 +217,10 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     }
     let outcome = verdict.tell(screen);
     say_left_out(shown.left_out, screen);
+    let is_empty = shown.left_out == 0 && !shown.has_printed && shown.end.is_empty();
+    if is_empty && outcome == Outcome::Fine && options.selects(is_part)? {
+        screen.say(format_args!("no record of the trace is selected"));
+    }
     Ok(outcome)
 }
 
@@ -225,12 +229,6 @@ fn say_left_out(n: u64, screen: &Screen) {
     if n > 0 {
         let (calls, are) = (counted(n, "call"), if n == 1 { "is" } else { "are" });
         screen.say(format_args!("{calls} of little interest {are} left out; --all prints them, too"));
-    } else if !shown.has_printed
-        && shown.end.is_empty()
-        && outcome == Outcome::Fine
-        && options.selects(is_part)?
-    {
-        screen.say(format_args!("no record of the trace is selected"));
     }
 }
 
