@@ -88,9 +88,9 @@ fn the_text_names_the_machine_before_a_narrow_table_of_facts() {
     made(folder, &[("key", "long", 0, 8), ("rest", "char[]", 8, 56)], 16, &[(0, 8)]);
     let output = quipu(folder, &[&["analyze", "layout"], &PLAIN[..], &MADE].concat());
     let text = String::from_utf8(output.stdout).unwrap();
-    let lines: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
+    let lines: Vec<&str> = text.lines().collect();
     assert!(lines[1].starts_with("  machine: 1 core; "), "{text}");
-    assert!(lines.iter().any(|line| line.starts_with("  accesses") && line.len() < 40), "{text}");
+    assert!(lines.iter().any(|line| line.starts_with("  accesses") && line.len() < 60), "{text}");
 }
 
 #[test]

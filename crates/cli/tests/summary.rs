@@ -30,7 +30,9 @@ fn a_summary_has_a_line_for_each_trace() {
         let rows: Vec<&str> = csv.lines().collect();
         assert_eq!(rows[0], "trace,format,records,threads");
         assert_eq!(rows[1], "drmemtrace/small,drmemtrace,232,1");
-        assert_eq!(rows[2], "apitrace/tri.trace,apitrace,33,1");
+        // Only `info` surveys the records of a trace whose header does not say how many threads it has.
+        let threads = if verb == "info" { "1" } else { "" };
+        assert_eq!(rows[2], format!("apitrace/tri.trace,apitrace,33,{threads}"));
         assert!(rows[3].starts_with("cacheray/threads.trace,cacheray,20133,"), "{csv}");
         assert_eq!(rows.len(), 1 + TRACES.len());
         let json: Value = serde_json::from_str(&out(&[&line[..], &["--json"]].concat())).unwrap();
