@@ -415,7 +415,7 @@ fn sizes_below_zero_are_shown_so() {
 /// The calls of a frame on a page, and the calls that the frame has.
 #[test]
 fn frames_with_most_calls_list_the_functions_that_they_call() {
-    for (trace, n_shown) in [("kinds.trace", 5), ("glxgears-300.trace", 24)] {
+    for (trace, n_shown) in [("kinds", 5), ("glxgears-300", 24)] {
         let report = report_of::<FrameCounts>(&Frames, &Given::default(), &*common::open(trace));
         let document = Report::document(&report, Detail::Full);
         let folds = document.blocks.iter().find_map(|block| match block {

@@ -14,7 +14,7 @@ static CHILD: AtomicI32 = AtomicI32::new(0);
 /// Where the standard output of a recorded program goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prints {
-    /// To that of this process.
+    /// To the standard output of this process.
     #[default]
     Here,
     /// To the standard error of this process, whose standard output is for the answer.

@@ -140,7 +140,16 @@ fn look_up(name: &OsStr) -> Result<PathBuf> {
         }
         return Ok(path);
     }
-    find_in_path(name).ok_or_else(|| Error::missing(format!("no program `{}` is found in PATH", shown())))
+    find_in_path(name).ok_or_else(|| {
+        let error = Error::missing(format!("no program `{}` is found in PATH", shown()));
+        // The first word that is not a known option is taken for the program.
+        match name.as_bytes().starts_with(b"-") {
+            true => {
+                error.hint("if this is meant as an option: there is none of this name, `--help` lists them")
+            }
+            false => error,
+        }
+    })
 }
 
 /// The first executable file of this name in the folders of `PATH`.
@@ -213,6 +222,9 @@ mod tests {
         assert_eq!(program.args, ["sh"]);
         let error = Program::find(&["no-such-program-at-all".into()]).unwrap_err();
         assert_eq!(error.to_string(), "no program `no-such-program-at-all` is found in PATH");
+        assert_eq!(error.advice(), None);
+        let error = Program::find(&["--no-such-option".into()]).unwrap_err();
+        assert!(error.advice().is_some_and(|advice| advice.contains("--help")), "{error}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use quipu_console::comparison::SIDES;
 use quipu_console::parts::{self, CsvOption};
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session;
-use quipu_view::{bytes_text, grouped};
+use quipu_view::{bytes_text, grouped, ticks_text};
 use serde_json::{Map, Value};
 
 result! {
@@ -24,7 +24,7 @@ result! {
     struct Change {
         number: String => "What the number is.";
         old: Option<f64> => "Its value in the old trace; null if that has none. Sizes are in bytes, shares from 0 to 1.";
-        new: Option<f64> => "Its value in the new trace.";
+        new: Option<f64> => "Its value in the new trace. Times are in microseconds.";
         change: Option<f64> => "By how much it grows; null without one of the values.";
         percent: Option<f64> => "The same in percent of the old value; null if that is 0.";
     }
@@ -37,7 +37,7 @@ pub(crate) struct Form<'a> {
     pub(crate) csv: &'a CsvOption,
 }
 
-/// Prints the numbers of two reports, the old one first, and tells the verdicts on both. Differences are an answer and no
+/// Prints the numbers of two reports, the old one first, and the verdicts on both. Differences are an answer, not a
 /// flaw.
 pub(crate) fn print(sides: &[Told; 2], form: Form<'_>, screen: &Screen) -> Result<Outcome> {
     let [old, new] = sides;
@@ -157,7 +157,8 @@ impl Section {
             let [old, new] = row.amounts();
             Change { number: name(row), old, new, change: row.change(), percent: row.percent() }
         };
-        self.rows.iter().map(change).collect()
+        // Texts are for people only.
+        self.rows.iter().filter(|row| row.amounts().iter().any(Option::is_some)).map(change).collect()
     }
 }
 
@@ -180,11 +181,15 @@ impl Row {
     fn cells(&self) -> Vec<Cell> {
         let side = |side: usize| self.sides[side].clone().unwrap_or(Cell::Empty);
         let change = match (&self.sides, self.change()) {
+            ([old, new], None) if old == new => "none".into(),
             (_, None) => Cell::Empty,
             (_, Some(0.0)) => "none".into(),
             ([Some(Cell::Count(old)), Some(Cell::Count(new))], _) => signed(*old, *new, grouped),
             ([Some(Cell::Bytes(old)), Some(Cell::Bytes(new))], _) => signed(*old, *new, bytes_text),
-            ([Some(Cell::Share(_)), _], Some(change)) => format!("{:+.1} points", change * 100.0).into(),
+            ([Some(Cell::Micros(old)), Some(Cell::Micros(new))], _) => {
+                signed(*old, *new, |micros| ticks_text(micros, 1_000_000))
+            }
+            ([Some(Cell::Share(_)), _], Some(change)) => points(change * 100.0),
             (_, Some(change)) => format!("{change:+.2}").into(),
         };
         let percent = match (self.change(), self.percent()) {
@@ -193,6 +198,12 @@ impl Row {
         };
         vec![Cell::Text(self.label.clone()), side(0), side(1), change, percent]
     }
+}
+
+/// A difference of shares in percent. Small ones have more digits, so that they are not printed as 0.
+fn points(change: f64) -> Cell {
+    let digits = if change.abs() < 0.05 { 3 } else { 1 };
+    Cell::Text(format!("{change:+.digits$} points"))
 }
 
 /// A difference with its sign.
@@ -233,5 +244,23 @@ mod tests {
         let same = Row { label: "n".into(), sides: [Some(Cell::Count(7)), Some(Cell::Count(7))] };
         assert_eq!(same.cells()[3..], [Cell::from("none"), Cell::Empty]);
         assert_eq!((same.change(), same.percent()), (Some(0.0), Some(0.0)));
+    }
+
+    #[test]
+    fn times_have_a_change_and_texts_are_for_people_only() {
+        let row = |label: &str, old: Cell, new: Cell| Row {
+            label: label.to_owned(),
+            sides: [Some(old), Some(new)],
+        };
+        let span = row("time span", Cell::Micros(9_550), Cell::Micros(148_000));
+        assert_eq!(span.cells()[3], "+138 ms".into());
+        let api = row("API", "OpenGL".into(), "OpenGL".into());
+        assert_eq!(api.cells()[3..], [Cell::from("none"), Cell::Empty]);
+        let rate = row("miss rate", Cell::Share(0.045), Cell::Share(0.0453));
+        assert_eq!(rate.cells()[3], "+0.030 points".into());
+        let section = Section { title: String::new(), key: "", rows: vec![span, api] };
+        let changes = section.changes();
+        assert_eq!(changes.len(), 1);
+        assert_eq!((&*changes[0].number, changes[0].change), ("time_span", Some(138_450.0)));
     }
 }

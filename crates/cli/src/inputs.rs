@@ -15,7 +15,7 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 
 /// Options that name outputs. All other options that name a file are inputs.
-pub(crate) const OUTPUTS: &[&str] = &["output", "html", "miss-file", "blobs"];
+pub(crate) const OUTPUTS: &[&str] = &["output", "html", "miss-file", "evictions", "blobs"];
 
 /// The option for an output that is a trace; the others name pages and texts.
 const TRACE_OUTPUT: &str = "output";

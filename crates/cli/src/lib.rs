@@ -137,10 +137,15 @@ fn are_harmless(args: &[OsString]) -> bool {
 }
 
 /// The arguments of `quipu report FILE` for those of `quipu FILE`: inserts the verb before the argument that clap took for an
-/// unknown verb, if that names a file.
+/// unknown verb, if that names a file. No verb has a slash or a dot in its name, so an argument with one is a path or an
+/// address, for which `report` has advice if there is no such file.
 fn with_verb(mut args: Vec<OsString>, error: &clap::Error) -> Option<Vec<OsString>> {
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else { return None };
-    let at = args.iter().skip(1).position(|arg| arg == name.as_str()).filter(|_| Path::new(name).exists())?;
+    // The parser replaces bytes that are not UTF-8.
+    let at = args.iter().skip(1).position(|arg| arg.to_string_lossy() == name.as_str())?;
+    if !name.contains(['/', '.']) && !Path::new(&args[at + 1]).exists() {
+        return None;
+    }
     args.insert(at + 1, "report".into());
     Some(args)
 }
@@ -293,6 +298,7 @@ fn usage(error: &clap::Error, has_colours: bool) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::ffi::OsStringExt;
 
     #[test]
     fn the_command_line_is_well_formed() {
@@ -308,6 +314,13 @@ mod tests {
         for args in [&[path][..], &["-q", path, "--json"], &["-j", "4", path], &["--color", "never", path]] {
             let parsed = parse([&["quipu"], args].concat().into_iter().map(OsString::from).collect(), false);
             assert!(matches!(parsed.unwrap().cli.verb, Verb::Report(_)), "{args:?}");
+        }
+        let file = OsString::from_vec([path.as_bytes(), b"\xff"].concat());
+        let parsed = parse(vec!["quipu".into(), file], false);
+        assert!(matches!(parsed.unwrap().cli.verb, Verb::Report(_)), "a name that is not UTF-8");
+        for absent in ["no/such", "mistyped.trace", "https://example.org/a.trace"] {
+            let parsed = parse(["quipu", absent].map(OsString::from).to_vec(), false);
+            assert!(matches!(parsed.unwrap().cli.verb, Verb::Report(_)), "{absent}");
         }
         // Names of verbs stay verbs, and other names are mistakes.
         let verb = parse(["quipu", "view", path].map(OsString::from).to_vec(), false);

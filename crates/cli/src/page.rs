@@ -107,6 +107,9 @@ fn command_line(args: impl Iterator<Item = impl AsRef<OsStr>>) -> String {
     line
 }
 
+/// Microseconds in a second.
+const MICROS: u64 = 1_000_000;
+
 /// Maximum number of figures at the top of a page.
 const MAX_FIGURES: usize = 24;
 
@@ -215,7 +218,7 @@ fn scheduled(reports: &[Box<dyn Report>]) -> Vec<Figure> {
         figure("threads", Cell::Count(schedule.threads.len() as u64), cpus);
         let span = schedule.first_clock.zip(schedule.last_clock);
         if let Some(((first, last), per_second)) = span.zip(schedule.clock_per_second) {
-            figure("time span", Cell::Text(ticks_text(last - first, per_second)), String::new());
+            figure("time span", duration(last - first, per_second), String::new());
         }
         let syscalls: u64 = schedule.threads.iter().map(|thread| thread.syscalls).sum();
         if syscalls > 0 {
@@ -235,6 +238,16 @@ fn scheduled(reports: &[Box<dyn Report>]) -> Vec<Figure> {
         }
     }
     figures
+}
+
+/// A duration in ticks. Short ones of fine clocks are texts, because whole microseconds would round them.
+fn duration(ticks: u64, per_second: u64) -> Cell {
+    let per_micro = per_second / MICROS;
+    let micros = u128::from(ticks) * u128::from(MICROS) / u128::from(per_second.max(1));
+    match u64::try_from(micros) {
+        Ok(micros) if ticks == 0 || per_micro <= 1 || micros >= 1000 => Cell::Micros(micros),
+        _ => Cell::Text(ticks_text(ticks, per_second)),
+    }
 }
 
 fn find<R: 'static>(reports: &[Box<dyn Report>]) -> Option<&R> {

@@ -82,6 +82,18 @@ fn one_hot_member_of_an_array_misses_an_eighth_as_an_array_of_its_own() {
 }
 
 #[test]
+fn the_text_names_the_machine_before_a_narrow_table_of_facts() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    made(folder, &[("key", "long", 0, 8), ("rest", "char[]", 8, 56)], 16, &[(0, 8)]);
+    let output = quipu(folder, &[&["analyze", "layout"], &PLAIN[..], &MADE].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[1].starts_with("  machine: 1 core; "), "{text}");
+    assert!(lines.iter().any(|line| line.starts_with("  accesses") && line.len() < 60), "{text}");
+}
+
+#[test]
 fn two_hot_members_in_one_line_miss_half_as_often() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

@@ -40,9 +40,7 @@ fn a_listed_machine_is_simulated_as_a_copy_of_its_file_is() {
         let text = answer(&["sim", "cache", "--machine", name, "--print-machine"]);
         assert!(text.contains(machine["title"].as_str().unwrap()));
         fs::write(file, text).unwrap();
-        // Apple documents no TLBs.
-        let kinds: &[&str] = if name == "apple-m1" { &["cache"] } else { &["cache", "tlb"] };
-        for kind in kinds.iter().copied() {
+        for kind in ["cache", "tlb"] {
             let of = |flag: &str, value: &str| {
                 let mut answer = json(&["sim", kind, flag, value, "--json", "--top", "3", &trace]);
                 let results = answer["results"].as_object_mut().unwrap();
@@ -77,6 +75,14 @@ fn the_machine_is_named_with_its_misses() {
     let pi = "machine: raspberry-pi-4: 4 cores; ITLB: 48 entries, fully associative LRU; DTLB: 32 entries, fully \
               associative LRU; L2TLB: 1024 entries, 4-way LRU; pages of 64 KiB";
     assert!(tlbs.contains(pi), "{tlbs}");
+    // The machine says the size of its pages.
+    for args in [&["sim", "tlb", "--machine", "apple-m1"][..], &["analyze", "tlbs", "-O", "machine=apple-m1"]]
+    {
+        let tlbs = words(&answer(&[args, &[trace.as_str()]].concat()));
+        let m1 = "machine: apple-m1: 4 cores; ITLB: 192 entries, fully associative LRU; DTLB: 160 entries, 5-way LRU; \
+                  L2TLB: 3072 entries, 12-way LRU; pages of 16 KiB";
+        assert!(tlbs.contains(m1), "{args:?}: {tlbs}");
+    }
     let sweep = words(&answer(&["sim", "sweep", "--sizes", "16K", "--ways", "8", &trace]));
     assert!(sweep.contains("machine: 4 cores, each with one of these L1 data caches"), "{sweep}");
 }
@@ -118,6 +124,14 @@ fn evictions_are_listed_and_change_no_count() {
         let written = of_cache.iter().filter(|row| row[5] == "true").count();
         assert_eq!(written > 0, name != "L1I0", "{name}");
     }
+    let again = [&small[..], &["--evictions", file]].concat();
+    let output = quipu(&again);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && said.contains("--force"), "{said}");
+    assert_eq!(json(&[&again[..], &["--force"]].concat()), plain);
+    assert_eq!(fs::read_to_string(file).unwrap(), text);
+    let output = quipu(&["sim", "cache", "--evictions", "-", &trace]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
     let output = quipu(&["sim", "cache", "--policy", "OPT", "--evictions", file, "--force", &trace]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
 }

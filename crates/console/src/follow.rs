@@ -58,6 +58,8 @@ pub struct Followed {
     pub error: Option<Error>,
     /// True if a signal ended it.
     pub cancelled: bool,
+    /// Number of records that the user's options select, but that are only printed on request; 0 unless the trace ended.
+    pub n_left_out: u64,
     /// The trace in its last state.
     pub trace: Option<Box<dyn Trace>>,
 }
@@ -159,6 +161,7 @@ pub fn follow(job: &FollowJob<'_>, watch: &Watch, out: &mut dyn Write) -> Result
                 };
                 if is_told {
                     printer.end(&mut buffer);
+                    followed.n_left_out = printer.n_left_out();
                 }
                 let is_stopped = is_stopped || is_ended && !is_told;
                 followed.cancelled = is_stopped || is_cancelled && !is_ended;

@@ -263,6 +263,10 @@ struct Evictions {
 impl Evictions {
     /// Creates the file, with a head.
     fn create(path: &str, settings: &Setup, replace: Replace) -> Result<Evictions> {
+        if path == "-" {
+            let error = Error::usage("evictions go into a file, since standard output has the result");
+            return Err(error.hint("name a file, as in --evictions evictions.csv"));
+        }
         let path = PathBuf::from(path);
         let (fresh, file) = Fresh::file(&path, replace)?;
         let mut file = BufWriter::new(file);

@@ -103,8 +103,10 @@ pub struct Doubtful {
 /// The result of printing.
 #[derive(Debug, Default)]
 pub struct Shown {
-    /// Number of records printed.
+    /// Number of records read.
     pub records: u64,
+    /// Whether any of them was printed.
+    pub has_printed: bool,
     /// Number of selected rows that are only printed on request.
     pub left_out: u64,
     /// Findings about the trace.
@@ -290,7 +292,10 @@ fn fill(
                 job.printer.choose(batch, &mut rows, usize::try_from(room).unwrap_or(usize::MAX));
                 room = room.saturating_sub(rows.len() as u64);
             }
+            let n_bytes = buffers.current.len();
             job.printer.print(batch, &rows, parcel.ordinals, &job.paint, &mut buffers.current);
+            // The printer may leave rows out, such as calls of other frames.
+            shown.has_printed |= buffers.current.len() > n_bytes;
             if let Some(error) = job.printer.failure() {
                 return Err(error);
             }

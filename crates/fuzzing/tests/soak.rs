@@ -73,7 +73,7 @@ fn a_step_that_fails_is_named_at_the_end_and_keeps_no_other_from_running() {
     assert_eq!(failed(&output), ["damage", "fuzz"]);
     assert!(said.contains("--no-fail-fast damage") && said.contains("--no-fail-fast record"), "{said}");
 
-    // What passed is not run again.
+    // Steps that passed are not run again.
     let output = soak.run("nothing", &["5", "--only", "damage", "--only", "recording", "--resume"]);
     let said = soak.said();
     assert_eq!((output.status.code(), failed(&output).len()), (Some(0), 0), "{output:?}");

@@ -13,6 +13,7 @@ use crate::table::Table;
 use crate::thread::ThreadId;
 use crate::trace::Trace;
 use crate::values::Types;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -620,6 +621,9 @@ fn is_same(name: &str, word: &str) -> bool {
 
 /// The error for an unknown kind; it suggests the kinds that contain the word, or else all.
 fn unknown_kind(word: &str, mut known: Vec<&str>) -> Error {
+    // A kind may be in several tables, or share its name with a group of kinds.
+    let mut listed = BTreeSet::new();
+    known.retain(|name| listed.insert(*name));
     if known.iter().any(|name| name.contains(word)) {
         known.retain(|name| name.contains(word));
     }
@@ -725,6 +729,12 @@ mod tests {
         let error = Chosen::new(&kinds(&["call"]), Demo::table_schema()).unwrap_err();
         assert_eq!(error.message(), "no kind of record is called `call`");
         assert_eq!(error.advice(), Some("kinds: code, read, write, instr, jump, marker, timestamp, cpu-id"));
+    }
+
+    #[test]
+    fn a_kind_of_several_tables_is_listed_once() {
+        let error = unknown_kind("call", vec!["instr", "read", "instr"]);
+        assert_eq!(error.advice(), Some("kinds: instr, read"));
     }
 
     #[test]

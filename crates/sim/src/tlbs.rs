@@ -97,10 +97,13 @@ impl Tool for Tlbs {
     }
 }
 
-/// Adapts options to a configuration and a trace, as far as they do not say otherwise: pages have the size that the
-/// configuration says, or else that which the trace has recorded.
+/// Adapts options to a configuration, which may also be that of the option `machine`, and a trace, as far as they do not say
+/// otherwise: pages have the size that the configuration says, or else that which the trace has recorded.
 pub fn fit(options: &Options, config: Option<&Config>, trace: &dyn Trace) -> Options {
     let mut options = options.clone();
+    // `settings` says what is wrong with the name of a machine.
+    let preset = config::preset(&options).ok().flatten();
+    let config = config.or(preset.as_ref());
     if let Some(bytes) = config.and_then(|config| config.page_bytes).filter(|_| !options.has(&PAGE_SIZE)) {
         // A number is always valid.
         let _ = options.put(&PAGE_SIZE, &bytes.to_string());

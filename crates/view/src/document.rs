@@ -31,8 +31,7 @@ const PACK_FROM: usize = 6;
 /// ```
 pub fn paint(document: &Document, look: &Look, out: &mut String) {
     if !document.title.is_empty() {
-        look.heading().write(&harmless(&document.title), out);
-        out.push('\n');
+        paint_title(&document.title, "", look, out);
     }
     for (i, block) in document.blocks.iter().enumerate() {
         if i > 0 && !title_of(block).is_empty() {
@@ -61,9 +60,7 @@ pub(crate) fn title_of(block: &Block) -> &str {
 fn paint_block(block: &Block, look: &Look, out: &mut String) {
     let title = title_of(block);
     if !title.is_empty() {
-        out.push_str(INDENT);
-        look.heading().write(&harmless(title), out);
-        out.push('\n');
+        paint_title(title, INDENT, look, out);
     }
     match block {
         Block::Note(text) => wrap(text, look, out),
@@ -85,25 +82,43 @@ fn paint_block(block: &Block, look: &Look, out: &mut String) {
     }
 }
 
-/// A sentence, broken between words; no-break spaces keep words together.
+/// A headline, on several lines where a line that is too wide would wrap.
+fn paint_title(title: &str, indent: &str, look: &Look, out: &mut String) {
+    let title = harmless(title);
+    let is_wide = indent.len() + columns(&title) > look.width;
+    out.push_str(indent);
+    let lines = if look.cuts() && is_wide { folded(&title, indent, look) } else { title };
+    look.heading().write(&lines, out);
+    out.push('\n');
+}
+
+/// A sentence, broken between words.
 fn wrap(text: &str, look: &Look, out: &mut String) {
+    out.push_str(INDENT);
+    out.push_str(&folded(&harmless(text), INDENT, look));
+    out.push('\n');
+}
+
+/// Breaks a text between words into lines that fit after `indent`, which is missing before the first; no-break spaces keep
+/// words together.
+fn folded(text: &str, indent: &str, look: &Look) -> String {
+    let mut lines = String::with_capacity(text.len());
     let mut used = 0;
-    for word in harmless(text).split(' ').filter(|word| !word.is_empty()) {
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
         let width = columns(word);
         if used == 0 {
-            out.push_str(INDENT);
-            used = INDENT.len() + width;
+            used = indent.len() + width;
         } else if used + 1 + width > look.width {
-            out.push('\n');
-            out.push_str(INDENT);
-            used = INDENT.len() + width;
+            lines.push('\n');
+            lines.push_str(indent);
+            used = indent.len() + width;
         } else {
-            out.push(' ');
+            lines.push(' ');
             used += 1 + width;
         }
-        out.push_str(&word.replace(NO_BREAK_SPACE, " "));
+        lines.push_str(&word.replace(NO_BREAK_SPACE, " "));
     }
-    out.push('\n');
+    lines
 }
 
 /// Figures as facts: characters have only one size.
@@ -160,6 +175,7 @@ fn lists_that_fit(facts: &[(String, Vec<Cell>)], look: &Look) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::look::Overflow;
     use quipu_model::Paint;
     use quipu_model::doc::Grid;
 
@@ -180,6 +196,21 @@ mod tests {
             &Look::page(80),
             "Trace\n  format  drmemtrace  version 7\n  size      64.0 KiB  on disk\n",
         );
+    }
+
+    #[test]
+    fn headlines_are_folded_where_lines_would_wrap() {
+        let title = "a headline of more than forty characters, all of them needed";
+        let rows = vec![vec![Cell::Count(1)]];
+        let grid = Grid { title: title.into(), head: vec!["n".into()], rows, more: 0 };
+        let document = Document::new(title).with(Block::Grid(grid));
+        let mut out = String::new();
+        paint(&document, &Look::page(40), &mut out);
+        let folded = "a headline of more than forty\ncharacters, all of them needed\n";
+        assert!(out.starts_with(folded) && out.contains("\n  characters, all of them needed\n"), "{out}");
+        out.clear();
+        paint(&document, &Look { overflow: Overflow::Run, ..Look::page(40) }, &mut out);
+        assert!(out.starts_with(&format!("{title}\n")), "{out}");
     }
 
     #[test]

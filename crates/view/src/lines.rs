@@ -7,6 +7,7 @@ use crate::codes::{CodeTexts, ShardTexts};
 use quipu_isa::{Arch, Decoder, Syntax};
 use quipu_model::column::CellsRef;
 use quipu_model::harmless::csv_cell;
+use quipu_model::options::unknown_part;
 use quipu_model::print::{Ordinals, RowForm};
 use quipu_model::schema::{Field, Missing, Names, Role, Type};
 use quipu_model::values::Types;
@@ -100,7 +101,7 @@ impl RowLines {
     /// A printer for these columns only, in this order. The columns of an instruction are `encoding` and `text`.
     ///
     /// # Errors
-    /// `Usage` if the table has no such column.
+    /// `Usage` if the table has no such column, and if one is named twice.
     pub fn of_columns(
         schema: &Schema,
         names: &[String],
@@ -108,6 +109,10 @@ impl RowLines {
         arch: Option<Arch>,
         syntax: Syntax,
     ) -> Result<RowLines> {
+        if let Some(twice) = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
+            // Objects of JSON have each key once.
+            return Err(Error::usage(format!("column `{}` is named twice", twice.1)));
+        }
         let code = schema.fields.iter().position(|field| field.ty == Type::Code);
         let fields = names.iter().enumerate().map(|(i, name)| {
             let part = match name.as_str() {
@@ -120,7 +125,7 @@ impl RowLines {
                 let named = Field { name: name.clone().into(), ..Field::new("", Type::Text, "") };
                 return Ok(Written { style, missing, ..Written::new(i == 0, code, &named, form) });
             }
-            let column = schema.column_named(name)?;
+            let column = schema.position(name).ok_or_else(|| unknown_column(schema, name))?;
             Ok(Written::new(i == 0, column, &schema.fields[column], form))
         });
         Ok(RowLines::of(fields.collect::<Result<_>>()?, form, arch, syntax))
@@ -147,6 +152,15 @@ impl RowLines {
 /// Names of the two keys of an instruction.
 const ENCODING: &str = "encoding";
 const DISASSEMBLY: &str = "text";
+
+/// The error for a column that the lines of a table do not have.
+fn unknown_column(schema: &Schema, name: &str) -> Error {
+    let columns = schema.fields.iter().flat_map(|field| match field.ty {
+        Type::Code => vec![ENCODING, DISASSEMBLY],
+        _ => vec![field.name.as_ref()],
+    });
+    unknown_part(&format!("table `{}`", schema.name), "column", name, columns)
+}
 
 impl Written {
     fn new(first: bool, column: usize, field: &Field, form: LineForm) -> Written {
@@ -691,6 +705,11 @@ mod tests {
         );
         let error = printed(&["adr"], LineForm::Csv).unwrap_err();
         assert_eq!(error.advice(), Some("did you mean `addr`?"), "{error}");
+        let error = printed(&["nothing"], LineForm::Csv).unwrap_err();
+        let columns = "its columns: record, type, addr, encoding, text, kernel";
+        assert_eq!(error.advice(), Some(columns), "as the head of the lines says");
+        let error = printed(&["addr", "type", "addr"], LineForm::Json).unwrap_err();
+        assert_eq!(error.message(), "column `addr` is named twice");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! trace are looked up.
 //!
 //! One row stands for one file, from its lowest loaded byte to the end of its code. Code without a file, such as the kernel's
-//! `[vdso]` or that of a compiler at run time, is in no row.
+//! `[vdso]` or the output of a compiler at run time, is in no row.
 
 use object::{Object, ObjectSegment, ReadCache};
 use quipu_model::Result;
@@ -48,7 +48,9 @@ impl Mapping {
             object.segments().filter(|segment| segment.permissions().executable()).find_map(|code| {
                 let (offset, len) = code.file_range();
                 let begin = offset & !(PAGE_BYTES - 1);
-                let is_of_it = (begin..offset.saturating_add(len)).contains(&self.offset);
+                // The emulator maps code like data to be read, so the system may join it with segments before and after it.
+                let mapped_end = self.offset.saturating_add(self.end.saturating_sub(self.start));
+                let is_of_it = begin < mapped_end && self.offset < offset.saturating_add(len);
                 is_of_it.then(|| code.address().wrapping_sub(offset).wrapping_add(self.offset))
             })?;
         Some(self.start.wrapping_sub(in_file).wrapping_add(loaded(&self.path)?.start))
@@ -157,7 +159,19 @@ mod tests {
         let (range, rest) = code.split_once(' ').unwrap();
         let (start, end) = range.split_once('-').unwrap();
         let offset = number(rest.split(' ').nth(1).unwrap());
-        let mapping = Mapping { start: number(start), end: number(end), offset, path: own.clone() };
-        assert_eq!(mapping.base(), Some(number(first)));
+        let (first, start, end) = (number(first), number(start), number(end));
+        let mapping = Mapping { start, end, offset, path: own.clone() };
+        assert_eq!(mapping.base(), Some(first));
+        // Joined with the data before its code.
+        let joined = Mapping { start: start - PAGE_BYTES, offset: offset - PAGE_BYTES, ..mapping };
+        assert_eq!(joined.base(), Some(first));
+    }
+
+    #[test]
+    fn a_mapping_without_code_of_its_file_has_no_base() {
+        let path = std::env::current_exe().unwrap();
+        let offset = std::fs::metadata(&path).unwrap().len() + PAGE_BYTES;
+        let mapping = Mapping { start: 0x7000, end: 0x8000, offset, path };
+        assert_eq!(mapping.base(), None);
     }
 }

@@ -175,6 +175,8 @@ fn check(input: &Stored, options: &Options, common: &Common, screen: &Screen) ->
         .as_ref()
         .map_or(of_rules, |carrier| of_rules.and(Outcome::of(std::slice::from_ref(&carrier.report))));
     let Some(report) = outcome.reports.into_iter().next() else { return Ok(None) };
+    // A read may also count the records of headers.
+    header.records = report.json()["records"].as_u64().or(header.records);
     // The tool reports the reader's findings itself, so only parts that could not be read at all remain.
     let engine = outcome.findings.as_slice().iter().filter(|finding| finding.rule == UNREADABLE);
     let unreadable = engine.filter(|finding| options.wants(finding)).cloned().collect();

@@ -34,6 +34,9 @@ pub(crate) struct Options {
     /// Second trace: prints the most important numbers of both, and how they change from TRACE to NEW
     #[arg(value_name = "NEW", conflicts_with = "html")]
     new: Option<PathBuf>,
+    /// Further traces, only to say which verbs take many
+    #[arg(value_name = "MORE", hide = true)]
+    more: Vec<PathBuf>,
     /// Print JSON: one object, with each analysis under its name in `results`; of two traces, the reports `old` and `new`, and
     /// `changes`
     #[arg(long)]
@@ -72,6 +75,12 @@ const OPTIONS_ON_PAGES: &[(&str, &str)] = &[("top", "100"), ("steps", "512"), ("
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     options.page.check(options.json || options.csv.is_wanted())?;
+    if !options.more.is_empty() {
+        let error = Error::usage("a report is about one trace, or compares two");
+        return Err(error
+            .hint("`quipu info --summary TRACE…` and `quipu check --summary TRACE…` print a line for each of many")
+            .into());
+    }
     if let Some(new) = &options.new {
         let input = &options.input;
         if *new == input.stored.path && new == Path::new("-") {

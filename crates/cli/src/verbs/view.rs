@@ -216,12 +216,20 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         screen.say_error(format_args!("{file}{}", rewrite::doubt(from, "printed")));
     }
     let outcome = verdict.tell(screen);
-    if shown.left_out > 0 {
-        let are = if shown.left_out == 1 { "is" } else { "are" };
-        let calls = counted(shown.left_out, "call");
-        screen.say(format_args!("{calls} of little interest {are} left out; --all prints them, too"));
+    say_left_out(shown.left_out, screen);
+    let is_empty = shown.left_out == 0 && !shown.has_printed && shown.end.is_empty();
+    if is_empty && outcome == Outcome::Fine && options.selects(is_part)? {
+        screen.say(format_args!("no record of the trace is selected"));
     }
     Ok(outcome)
+}
+
+/// Reports the calls that are only printed on request.
+fn say_left_out(n: u64, screen: &Screen) {
+    if n > 0 {
+        let (calls, are) = (counted(n, "call"), if n == 1 { "is" } else { "are" });
+        screen.say(format_args!("{calls} of little interest {are} left out; --all prints them, too"));
+    }
 }
 
 /// Prints a trace that is still being written.
@@ -245,12 +253,14 @@ fn follow(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome
         paint: screen.paint(),
     };
     let mut out = quipu_console::terminal::stdout();
-    let Followed { found, error, cancelled, trace, .. } =
+    let Followed { found, error, cancelled, n_left_out, trace, .. } =
         session::watched(screen, |watch| follow::follow(&job, watch, &mut out))?;
     let Some(trace) = trace else { return Ok(Outcome::Flawed) };
     let verdict = Verdict::new(&*trace, found, error, cancelled).meaning(OF_RECORDS);
     verdict.say_lost(screen);
-    Ok(verdict.tell(screen))
+    let outcome = verdict.tell(screen);
+    say_left_out(n_left_out, screen);
+    Ok(outcome)
 }
 
 /// First bytes of a stream.
@@ -318,6 +328,13 @@ fn view_capture(options: &Options, screen: &Screen) -> Result<Outcome> {
 }
 
 impl Options {
+    /// Whether options select some of the records, so that none may be left; `is_part` if a range does. A limit of 0 asks
+    /// for none.
+    fn selects(&self, is_part: bool) -> quipu::model::Result<bool> {
+        let chooses = self.predicate()? != Predicate::default() || !self.form.given().is_empty();
+        Ok((is_part || chooses) && self.limit != Some(0) && self.take != Some(0))
+    }
+
     /// The table to print: the requested one, or the default for people. Tables learned from the trace are read only if no
     /// other table has the name.
     fn table(&self, trace: &dyn Trace) -> quipu::model::Result<(usize, Arc<Schema>)> {

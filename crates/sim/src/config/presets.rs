@@ -1,6 +1,6 @@
 //! Machines of real processors: configuration files that are part of the program, to use, to copy and to edit.
 //!
-//! Each file begins with a comment that says which processor it describes, and one that names the vendor's document.
+//! Each file begins with a comment that says which processor it describes, and one that names the sources of its numbers.
 
 use quipu_model::options::nearest;
 use quipu_model::{Error, Result};
@@ -51,6 +51,9 @@ impl Preset {
             let names = || PRESETS.iter().map(|preset| preset.name);
             let hint = match nearest(name, names()) {
                 Some(near) => format!("did you mean `{near}`?"),
+                None if name.contains(['/', '.']) => {
+                    format!("a file goes with `quipu sim cache --config {name}` or `quipu sim tlb --config {name}`")
+                }
                 None => format!("machines: {}", names().collect::<Vec<_>>().join(", ")),
             };
             Error::usage(format!("there is no machine `{name}`")).hint(hint)
@@ -62,7 +65,7 @@ impl Preset {
         self.comments().next().unwrap_or_default()
     }
 
-    /// The document from which its numbers are.
+    /// The documents from which its numbers are.
     pub fn source(&self) -> &'static str {
         self.comments().find_map(|line| line.strip_prefix("Source: ")).unwrap_or_default()
     }

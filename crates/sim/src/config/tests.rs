@@ -266,17 +266,18 @@ fn presets_describe_machines_of_which_they_name_the_source() {
         assert!(!preset.title().is_empty() && !preset.source().is_empty(), "{}", preset.name);
         let caches = config.caches().unwrap();
         assert!(caches.cores > 1 && caches.coherent, "{}", preset.name);
-        // Apple documents no TLBs.
-        if preset.name != "apple-m1" {
-            for page_bytes in [4096, 2 << 20, 1 << 30] {
-                let tlbs = config.tlbs(page_bytes).unwrap_or_else(|error| panic!("{}", error.message()));
-                assert_eq!(tlbs.layout().unwrap().first.len(), tlbs.cores, "{}", preset.name);
-            }
+        // A file that says the size of pages has TLBs for this size only.
+        let sizes = config.page_bytes.map_or(vec![4096, 2 << 20, 1 << 30], |bytes| vec![bytes]);
+        for page_bytes in sizes {
+            let tlbs = config.tlbs(page_bytes).unwrap_or_else(|error| panic!("{}", error.message()));
+            assert_eq!(tlbs.layout().unwrap().first.len(), tlbs.cores, "{}", preset.name);
         }
         for cores in [1, 2, 5] {
             assert_eq!(parse_for(preset.text, preset.name, Some(cores)).unwrap().machine.cores, cores);
         }
     }
+    let of_file = Preset::named("own.conf").unwrap_err();
+    assert!(of_file.advice().is_some_and(|advice| advice.contains("--config own.conf")), "{of_file}");
     let error = Preset::named("amd-zen33").unwrap_err();
     assert_eq!(error.message(), "there is no machine `amd-zen33`");
     assert!(error.advice().is_some_and(|advice| advice.starts_with("did you mean `amd-zen")));
@@ -294,4 +295,15 @@ fn sizes_of_a_preset_are_those_of_its_source() {
     let server = parse(Preset::named("intel-skylake-server").unwrap().text, "server").unwrap();
     let last = server.machine.caches.last().unwrap();
     assert_eq!((last.bytes >> 20, last.ways, last.bytes / 64 / last.ways), (33, 11, 49152));
+    let tlb = |preset: &str, page_bytes: u64, name: &str| {
+        let tlbs = parse(Preset::named(preset).unwrap().text, preset).unwrap().tlbs(page_bytes).unwrap();
+        let tlb = tlbs.caches.iter().find(|tlb| tlb.name.starts_with(name)).unwrap();
+        (tlb.bytes / page_bytes, tlb.ways, tlb.n_cores)
+    };
+    assert_eq!(tlb("intel-haswell", 2 << 20, "ITLB2M"), (8, 8, 1));
+    assert_eq!(tlb("intel-golden-cove", 4096, "STLB"), (2048, 16, 2));
+    assert_eq!(tlb("intel-golden-cove", 2 << 20, "STLB2M"), (1024, 8, 2));
+    assert_eq!(tlb("intel-golden-cove", 1 << 30, "STLB1G"), (1024, 8, 2));
+    assert_eq!(tlb("apple-m1", 16 << 10, "DTLB"), (160, 5, 1));
+    assert_eq!(tlb("apple-m1", 16 << 10, "L2TLB"), (3072, 12, 1));
 }

@@ -333,9 +333,9 @@ impl ReportBody for LayoutReport {
                     Cell::Count(self.accesses + self.other_accesses),
                 ],
             ),
-            ("machine".to_owned(), vec![Cell::Text(self.machine.clone())]),
         ];
-        let mut document = Document::new("Layout").with(Block::Facts(facts));
+        let machine = Block::Note(format!("machine: {}", self.machine));
+        let mut document = Document::new("Layout").with(machine).with(Block::Facts(facts));
         document.blocks.push(Block::Grid(self.layout_grid()));
         document.blocks.extend(self.notes().into_iter().map(Block::Note));
         document.blocks.push(Block::Grid(self.member_grid()));

@@ -208,7 +208,7 @@ pub(crate) fn groups(specs: &[CacheSpec], recorded: Recording) -> Vec<(usize, Ve
     groups.into_iter().map(|((height, _), group)| (height, group)).collect()
 }
 
-/// The groups of first and of last caches, of which single misses are known, with their names.
+/// The groups of first and of last caches, whose single misses are known, with their names.
 fn first_and_last(
     groups: &[(usize, Vec<usize>)],
     specs: &[CacheSpec],

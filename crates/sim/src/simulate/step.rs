@@ -64,7 +64,7 @@ impl Simulation {
         }
         let turns = &mut turns[..busy.len()];
         if self.machine.shares_firsts() {
-            // What a core counts in its first caches is its own only from one record to the next.
+            // Several cores share first caches, so each core's counts are taken after each of its records.
             in_step(&busy, turns, |batch, turn, at| self.run_part(batch, at..at + 1, turn))?;
         } else {
             in_step(&busy, turns, |batch, turn, at| self.run(batch, at..at + 1, turn))?;

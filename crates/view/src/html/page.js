@@ -100,7 +100,7 @@
     const sign = order === "ascending" ? 1 : -1;
     const rows = [...table.tBodies[0].rows].map((row) => [key(row, head.cellIndex), row]);
     rows.sort((a, b) => {
-      // What is empty stays behind.
+      // Empty cells come last in either order.
       if (a[0] === "" || b[0] === "") return (a[0] === "") - (b[0] === "");
       return sign * compare(a[0], b[0]);
     });
@@ -314,7 +314,7 @@
     const power = 10 ** Math.floor(Math.log10(rough));
     const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999);
     const values = [];
-    for (let at = Math.ceil(low / step - 1e-9); at * step <= high + step * 1e-9; at += 1) values.push(at * step);
+    for (let at = Math.ceil(low / step - 1e-9); at * step <= high + step * 1e-9; at += 1) values.push(at * step + 0); // No negative zero.
     return [values, Math.max(0, -Math.floor(Math.log10(step) + 1e-9))];
   };
   const drawAxis = (figure, start, end) => {
