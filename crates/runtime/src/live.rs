@@ -40,8 +40,10 @@ static NEWEST: AtomicPtr<Lane> = AtomicPtr::new(null_mut());
 const MEMORY_FIELDS: u8 = 0xe0;
 /// Bytes of a lane, and after it a chunk under construction.
 const LANE_BYTES: usize = size_of::<Lane>() + 8 * CHUNK_WORDS;
-/// Number of times that the end of the program waits for a thread that is sending.
-const MAX_WAITS: u32 = 1000;
+/// Number of times that a thread lets others run first, while one of them is sending.
+const MAX_YIELDS: u32 = 1000;
+/// Number of milliseconds that the end of the program then waits for a thread that is sending to a slower analysis.
+const MAX_NAPS: u32 = 5000;
 
 /// The way of a thread's cells from its buffer to its ring.
 ///
@@ -221,6 +223,28 @@ impl Lane {
         !self.is_busy.swap(true, Ordering::Acquire)
     }
 
+    /// Begins to use the lane when the thread that is sending has finished; false if that takes too long.
+    fn begin_after_others(&self, then: Then) -> bool {
+        for _ in 0..MAX_YIELDS {
+            if self.begin() {
+                return true;
+            }
+            // SAFETY: no arguments.
+            unsafe { libc::sched_yield() };
+        }
+        // After the end of the program, threads finish a buffer and begin no other, but each waits for room in its ring.
+        let n_naps = if then == Then::Ends { MAX_NAPS } else { 0 };
+        for _ in 0..n_naps {
+            if self.begin() {
+                return true;
+            }
+            let nap = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+            // SAFETY: reads one structure. Unlike the C library's function, the system call does not end a cancelled thread.
+            unsafe { libc::syscall(libc::SYS_nanosleep, &raw const nap, null_mut::<libc::timespec>()) };
+        }
+        false
+    }
+
     fn end(&self) {
         self.is_busy.store(false, Ordering::Release);
     }
@@ -340,7 +364,8 @@ pub(crate) fn turn_over(thread: &Thread) -> bool {
 pub(crate) fn flush() {
     let thread = this();
     let Some(lane) = lane_of(thread) else { return };
-    if thread.inside.get() > 0 || process::is_off() {
+    // After the end of the program, one thread sends what all have.
+    if thread.inside.get() > 0 || process::is_off() || process::has_ended() {
         return;
     }
     let quiet = Quiet::begin();
@@ -378,13 +403,7 @@ fn finish_all(then: Then) {
     // SAFETY: as in `claim_lane`.
     while let Some(found) = unsafe { lane.as_ref() } {
         lane = found.older;
-        let mut n_waits = 0;
-        while !found.begin() && n_waits < MAX_WAITS {
-            // SAFETY: no arguments.
-            unsafe { libc::sched_yield() };
-            n_waits += 1;
-        }
-        if n_waits == MAX_WAITS {
+        if !found.begin_after_others(then) {
             continue;
         }
         if found.is_taken.load(Ordering::Acquire) {
@@ -402,6 +421,10 @@ fn before_end() {
     let thread = this();
     // A child of `vfork` borrows the memory of its parent, which sends it.
     if !is_on() || !process::is_own() || thread.inside.get() > 0 || process::is_off() {
+        return;
+    }
+    // Everything was sent already.
+    if process::has_ended() {
         return;
     }
     let quiet = Quiet::begin();

@@ -318,6 +318,34 @@ fn threads_that_still_run_at_the_end_have_sent_what_they_did() {
 }
 
 #[test]
+fn a_thread_that_is_sending_when_the_program_ends_finishes_first() {
+    /// One thread never stops. It is faster than its analysis, so it nearly always waits for room.
+    const SOURCE: &str = r#"
+        #include <pthread.h>
+        #include <stdatomic.h>
+        #include <unistd.h>
+        static volatile int cells[1000];
+        static atomic_int has_begun;
+        static void *work(void *nothing) {
+            for (long i = 0;; i++) {
+                cells[i % 1000] = (int)i;
+                if (i == 1000000) atomic_store(&has_begun, 1);
+            }
+            return nothing;
+        }
+        int main(void) {
+            pthread_t thread;
+            pthread_create(&thread, 0, work, 0);
+            while (!atomic_load(&has_begun)) usleep(1000);
+            return 0;
+        }"#;
+    let scene = Scene::new(C[0]);
+    scene.compile(SOURCE, "prog.c", &["-O1", "-pthread"]);
+    let run = live(&scene, &["--backend", "stgen,c=1"], "live", &["./prog"]).output().unwrap();
+    assert_eq!(answer(&run)["front_ends"], 2);
+}
+
+#[test]
 fn a_program_may_drop_what_the_analysis_is_too_slow_for() {
     let scene = Scene::new(C[0]);
     let source = ALONE.replace("50000", "30000000");
