@@ -28,11 +28,13 @@ struct Lanes {
     waits: Option<Instant>,
 }
 
-/// The entries of a thread that were not passed on yet.
+/// The entries of a thread.
 struct Lane {
     push: Push,
     entries: Vec<Entry>,
-    /// The clock at each place where it changes.
+    /// Number of the first entries that were passed on. They are removed many at a time, as each removal moves the others.
+    n_passed: usize,
+    /// The clock at each place where it changes, for entries that were not passed on.
     cuts: VecDeque<(u64, usize)>,
     /// No entry that is still to come is earlier.
     bound: u64,
@@ -40,11 +42,16 @@ struct Lane {
 }
 
 impl Lane {
+    /// Number of entries that were not passed on.
+    fn n_held(&self) -> usize {
+        self.entries.len() - self.n_passed
+    }
+
     fn add(&mut self, entries: &[Entry]) {
-        if self.entries.is_empty() && !entries.is_empty() {
-            self.cuts.push_back((self.bound, 0));
-        }
         let start = self.entries.len();
+        if self.n_held() == 0 && !entries.is_empty() {
+            self.cuts.push_back((self.bound, start));
+        }
         for (at, entry) in entries.iter().enumerate().filter(|(_, entry)| entry.is_marker(Marker::TIMESTAMP))
         {
             // A clock that is set back does not change the order within a thread.
@@ -63,10 +70,14 @@ impl Lane {
     fn pass_on(&mut self, limit: u64, observed: &mut Observed) -> Result<()> {
         let n_cuts = self.cuts.iter().take_while(|(clock, _)| *clock <= limit).count();
         let end = self.cuts.get(n_cuts).map_or(self.entries.len(), |(_, at)| *at);
-        let passed = self.push.feed(&self.entries[..end], &mut |batch| observed.take(batch));
-        self.entries.drain(..end);
+        let passed = self.push.feed(&self.entries[self.n_passed..end], &mut |batch| observed.take(batch));
         self.cuts.drain(..n_cuts);
-        self.cuts.iter_mut().for_each(|(_, at)| *at -= end);
+        self.n_passed = end;
+        if self.n_held() <= self.n_passed {
+            self.entries.drain(..self.n_passed);
+            self.cuts.iter_mut().for_each(|(_, at)| *at -= end);
+            self.n_passed = 0;
+        }
         passed
     }
 }
@@ -91,7 +102,8 @@ impl Order {
 
     /// Begins a thread, whose entries are decoded by `push`.
     pub(crate) fn open(&self, push: Push) -> LaneId {
-        let lane = Lane { push, entries: Vec::new(), cuts: VecDeque::new(), bound: 0, has_ended: false };
+        let (entries, cuts) = (Vec::new(), VecDeque::new());
+        let lane = Lane { push, entries, n_passed: 0, cuts, bound: 0, has_ended: false };
         let all = &mut self.lanes().all;
         let at = all.iter().position(Option::is_none).unwrap_or(all.len());
         if at == all.len() {
@@ -132,7 +144,7 @@ impl Order {
     pub(crate) fn is_full(&self, LaneId(id): LaneId) -> Result<bool> {
         let mut lanes = self.lanes();
         lanes.deliver()?;
-        Ok(lanes.all[id].as_ref().is_some_and(|lane| lane.entries.len() >= MOST_HELD))
+        Ok(lanes.all[id].as_ref().is_some_and(|lane| lane.n_held() >= MOST_HELD))
     }
 
     /// Ends a thread.
@@ -192,7 +204,7 @@ impl Lanes {
             }
         }
         for slot in &mut self.all {
-            if let Some(lane) = slot.as_mut().filter(|lane| lane.has_ended && lane.entries.is_empty()) {
+            if let Some(lane) = slot.as_mut().filter(|lane| lane.has_ended && lane.n_held() == 0) {
                 lane.push.close(&mut |batch| self.observed.take(batch))?;
                 *slot = None;
             }
@@ -279,6 +291,16 @@ mod tests {
             order.push(two, &[turn(20, 2), turn(40, 2)].concat()).unwrap();
         });
         assert_eq!(order, [1, 2, 1, 2, 1]);
+    }
+
+    #[test]
+    fn a_thread_that_is_far_ahead_is_passed_on_part_by_part() {
+        let order = order_of(|order, [one, two]| {
+            let ahead: Vec<Entry> = (0..500).flat_map(|n| turn(10 + 2 * n, 1)).collect();
+            order.push(one, &ahead).unwrap();
+            (0..500).for_each(|n| order.push(two, &turn(11 + 2 * n, 2)).unwrap());
+        });
+        assert_eq!(order, [1, 2].repeat(500));
     }
 
     #[test]
