@@ -251,7 +251,21 @@ impl FromCells {
         let modules = self.modules.entry(program).or_default();
         let (addresses, path) = (base..base.saturating_add(bytes), PathBuf::from(OsStr::from_bytes(path)));
         let is_known = |known: &Mapped| *known.addresses() == addresses && known.path() == path;
-        if modules.len() < MAX_MODULES && !modules.iter().any(is_known) {
+        if modules.iter().any(is_known) {
+            return;
+        }
+        // It replaces modules at its addresses, which the program has unloaded.
+        let n_before = modules.len();
+        modules.retain(|known| {
+            let of_known = known.addresses();
+            of_known.end <= addresses.start || addresses.end <= of_known.start
+        });
+        if modules.len() < n_before {
+            let is_other = |of: u16, at: u64| of != program || !addresses.contains(&at);
+            self.starts.retain(|(of, at), _| is_other(*of, *at));
+            self.front.functions.retain(|(of, at), _| is_other(*of, *at));
+        }
+        if modules.len() < MAX_MODULES {
             modules.push(Mapped::new(addresses, path));
         }
     }
@@ -278,5 +292,27 @@ impl FromCells {
             self.starts.insert((program, address), start);
         }
         start
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn a_module_replaces_those_at_its_addresses() {
+        let mut cells = FromCells::new(Detail::ALL);
+        cells.module(0, 0x1000, 0x1000, b"/none/first");
+        cells.module(0, 0x4000, 0x1000, b"/none/other");
+        for address in [0x1810, 0x4010] {
+            assert_eq!(cells.function(0, address), address);
+        }
+        assert_eq!(cells.starts.len(), 2);
+        cells.module(0, 0x1800, 0x1000, b"/none/later");
+        cells.module(1, 0x4000, 0x1000, b"/none/of-another-program");
+        let paths: Vec<&Path> = cells.modules[&0].iter().map(Mapped::path).collect();
+        assert_eq!(paths, [Path::new("/none/other"), Path::new("/none/later")]);
+        assert_eq!(cells.starts.len(), 1, "what was found in the first module is forgotten");
     }
 }
