@@ -6,6 +6,7 @@ use crate::child::{Child, Prints};
 use crate::limits::Limits;
 use crate::record::{FrontEnd, Observation, Way};
 use crate::tsan::record::is_instrumented;
+use quipu_model::trace::Fact;
 use quipu_model::{Error, Given, Result};
 pub use quipu_prism::Detail as Level;
 use quipu_prism::delivery::receiver::Wish;
@@ -101,13 +102,18 @@ pub fn observe(
         }
         (Way::Sent, Destination::Backends { given, output, replace }) => {
             let job = Job { given, delivery: &Delivery::Quipu, output, replace, prints };
-            let run = run_prepared(command, job, |command| {
+            let (mut done, status) = run_prepared(command, job, |command| {
                 // A program that writes a recording sends nothing.
                 command.env_remove("QUIPU_OUT");
                 command.env("QUIPU_FOLLOW_FORK", if follows_forks { "1" } else { "0" });
                 command.env(DROP, if drops { "1" } else { "0" });
-            });
-            run.map(Some)
+            })?;
+            let is_none = |fact: &Fact| fact.key == "front_ends" && fact.value.as_u64() == Some(0);
+            if done.losses.is_empty() && done.facts.iter().any(is_none) {
+                let what = "the program sent no events; compile it with this version of `quipu cc`";
+                done.losses.push(what.to_owned());
+            }
+            Ok(Some((done, status)))
         }
         (Way::Sent | Way::Stored, Destination::File { .. }) => {
             Err(Error::unsupported(format!("`--events`: not with {}", front_end.name))
