@@ -66,7 +66,7 @@ fn filled(argument: &OsStr, folder: &Path) -> OsString {
     OsString::from_vec(filled)
 }
 
-/// How to observe a program.
+/// Options for observing a program.
 #[derive(Clone, Copy, Debug)]
 pub struct How<'a> {
     /// The part of the execution to observe.

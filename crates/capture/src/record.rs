@@ -103,7 +103,7 @@ pub struct Observation<'a> {
     pub to: Destination<'a>,
 }
 
-/// How a front end makes events.
+/// The way in which a front end makes events.
 #[derive(Clone, Copy, Debug)]
 pub enum Way {
     /// The program sends them itself.
@@ -121,7 +121,7 @@ pub struct EventsOf {
     pub gives: &'static str,
     /// The events that it cannot make.
     pub lacks: &'static str,
-    /// How it makes them.
+    /// The way in which it makes them.
     pub way: Way,
 }
 

@@ -1,7 +1,7 @@
 //! Entries as a recorder makes them → batches of lens rows, without files and bytes in between.
 //!
-//! The entries are those of one thread in order, from the header on. What is at fault in them is a fault of the recorder, so
-//! there are no findings.
+//! The entries are those of one thread in order, from the header on. The recorder made them just now, so there are no
+//! findings about them.
 
 use crate::decode::{Interp, Limits, Stop};
 use crate::lens::Fill;

@@ -112,7 +112,7 @@ pub struct Done {
     pub facts: Vec<Fact>,
     /// Losses and faults of front ends, in sentences.
     pub losses: Vec<String>,
-    /// What the program did and events cannot represent.
+    /// Actions of the program that events cannot represent, in sentences.
     pub notes: Vec<String>,
 }
 

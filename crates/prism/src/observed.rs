@@ -104,7 +104,7 @@ pub struct Observed {
     columns: Columns,
     wants_functions: bool,
     to: To,
-    /// Counts of the rows by outcome, of which the losses are reported.
+    /// Counts of the rows by outcome; losses are reported.
     ledger: Ledger,
     n_events: u64,
 }

@@ -60,7 +60,7 @@ struct Lane {
     producer: Own<Option<Producer<'static>>>,
 }
 
-/// What to do with a cell that was claimed but is not written.
+/// Treatment of a cell that was claimed but is not written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Hole {
     /// Nothing was claimed from there on, or an interrupted caller is about to write it: send what is before it.

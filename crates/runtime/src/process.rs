@@ -725,7 +725,7 @@ pub(crate) unsafe fn unmap(base: *mut u8, n_bytes: usize) {
     unsafe { libc::munmap(base.cast(), n_bytes) };
 }
 
-/// Maps a buffer at an address that is a multiple of `BUFFER_BYTES`: that of the file at an offset, or private memory.
+/// Maps a buffer at an address that is a multiple of `BUFFER_BYTES`: the file's part at this offset, or private memory.
 pub(crate) fn map_buffer(offset: Option<u64>) -> Option<Buffer> {
     let Some(room) = map(2 * BUFFER_BYTES, libc::PROT_NONE) else {
         give_up(b"no memory for a thread");

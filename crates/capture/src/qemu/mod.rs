@@ -118,7 +118,7 @@ impl Tools {
     }
 }
 
-/// What the plugin is asked for.
+/// The options of the plugin.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     /// Forked children.

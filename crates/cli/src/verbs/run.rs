@@ -261,7 +261,7 @@ fn tell(done: Done, status: Option<ExitStatus>, target: &Target, screen: &Screen
     Ok(of_program(status, outcome))
 }
 
-/// The outcome of a run on a program, which is that of the program if it failed.
+/// The outcome of a run on a program: the program's exit code if it failed, otherwise the outcome of the run.
 fn of_program(status: Option<ExitStatus>, outcome: Outcome) -> Outcome {
     match status.map(super::record::exit_code) {
         Some(code) if code != 0 => Outcome::Program(code),

@@ -263,7 +263,7 @@ struct Lane<'s> {
     told: Producer,
 }
 
-/// How the chunks of a producer are read.
+/// The reader of a producer's chunks.
 #[derive(Debug)]
 enum Reading {
     /// They have events.

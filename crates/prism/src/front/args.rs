@@ -9,7 +9,7 @@ use quipu_isa::{Arch, Instr, Operation, Work};
 
 /// Instructions after the beginning of a function among which its arguments are looked for.
 const PATIENCE: u32 = 128;
-/// Number of registers of which copies are known.
+/// Number of registers whose copies are followed.
 const N_REGS: usize = 32;
 
 /// Registers that hold arguments.

@@ -135,7 +135,7 @@ impl Front {
         }
     }
 
-    /// Leaves the calls from this number on, of which the first has returned.
+    /// Leaves the calls from this number on. The first of them has returned.
     fn leave_calls(&mut self, n: usize, counts: &mut Counts) {
         self.calls.unshown = 0;
         while let Some(frame) = self.calls.stack.pop(n) {
@@ -315,7 +315,7 @@ impl Front {
         self.tids.get(&(program, place)).copied()
     }
 
-    /// Shows a thread to back ends where it is created, as they take the k-th creation for that of thread k + 1.
+    /// Shows a thread to back ends where it is created, as they take the k-th creation for the creation of thread k + 1.
     fn show_thread(&mut self, created: ThreadId) {
         if self.threads.contains_key(&created) || self.threads.len() >= MAX_OPEN {
             return;

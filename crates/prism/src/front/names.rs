@@ -24,8 +24,8 @@ pub struct Function {
 pub struct Functions(Arc<[Function]>);
 
 impl Functions {
-    /// Sorts functions. Of several names for one, that of a thread library wins, then the one with the fewest underscores at
-    /// its beginning.
+    /// Sorts functions. Of several names for one function, the name of a thread library's function wins, then the name with
+    /// the fewest underscores at its beginning.
     #[must_use]
     pub fn new(mut all: Vec<Function>) -> Functions {
         let rank = |function: &Function| {
@@ -67,7 +67,7 @@ pub struct Module {
 pub(crate) struct Found {
     /// Its number in [`Names`].
     pub(crate) number: u32,
-    /// Whether the address is that of its first instruction.
+    /// Whether the address is the one of its first instruction.
     pub(crate) is_start: bool,
 }
 

@@ -41,7 +41,7 @@ pub(crate) enum Transfer {
     Return,
 }
 
-/// What a transfer does.
+/// The effect of a transfer on the open calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// Nothing.
