@@ -9,6 +9,8 @@
 mod args;
 mod calls;
 pub(crate) mod cells;
+mod counts;
+mod meaning;
 mod names;
 mod stack;
 
@@ -20,10 +22,12 @@ use crate::event::{
     Compute, Context, Control, Event, Memory, Place, Sync, access, context, control, format, sync,
 };
 use calls::{Calls, Tracked};
+use counts::Counts;
+use meaning::{Mark, marks_of, sync_of_function, sync_of_system_call};
 use names::Names;
 use quipu_isa::{Arch, Decoder, Operation, Syntax};
-use quipu_model::convert::{Ledger, Outcome};
-use quipu_model::lens::{AccessKind, CallEdge, InstrClass, NO_CODE, Taken, ThreadEvent, instr_flags};
+use quipu_model::convert::Ledger;
+use quipu_model::lens::{AccessKind, CallEdge, InstrClass, NO_CODE, Taken, instr_flags};
 use quipu_model::values::Type;
 use quipu_model::{Columns, ThreadId, Trace};
 use rustc_hash::FxHashMap;
@@ -43,8 +47,6 @@ pub(crate) const COLUMNS: Columns = Columns::ACCESSES
 
 /// Names of functions are truncated to this length in bytes: the variable encoding cannot represent longer ones.
 const MAX_NAME_BYTES: usize = 256;
-/// Number of mark kinds whose names are looked up. In streams, marks are named as tables are, up to 4096, or follow these.
-const MAX_KINDS: u32 = 1 << 13;
 /// Maximum number of open calls per thread.
 const MAX_OPEN: usize = 1 << 16;
 /// Maximum number of functions without names that are remembered.
@@ -683,220 +685,5 @@ fn is_code(function: u64) -> bool {
     function >= ADDRESSES && !(SYSTEM_CALLS..2 * SYSTEM_CALLS).contains(&function)
 }
 
-/// The synchronization kind of a call of this function, and whether it happens on entry. As in Prism, locks and creations
-/// happen when their call returns, joins and barriers when it begins.
-fn sync_of_function(name: &[u8]) -> Option<(u8, bool)> {
-    // The name may be preceded by the module, as in `libc.so.6!pthread_create`.
-    let name = name.rsplit(|byte| *byte == b'!').next().unwrap_or_default();
-    // The name may be followed by `@` or `*` and a symbol version.
-    let name = name.split(|byte| *byte == b'@' || *byte == b'*').next().unwrap_or_default();
-    Some(match name {
-        b"pthread_create" | b"thrd_create" => (sync::CREATE, false),
-        b"pthread_join" | b"thrd_join" => (sync::JOIN, true),
-        b"pthread_barrier_wait" => (sync::BARRIER, true),
-        b"pthread_mutex_lock" | b"mtx_lock" => (sync::LOCK, false),
-        b"pthread_mutex_unlock" | b"mtx_unlock" => (sync::UNLOCK, false),
-        b"pthread_cond_wait" | b"pthread_cond_timedwait" | b"cnd_wait" | b"cnd_timedwait" => {
-            (sync::WAIT, false)
-        }
-        b"pthread_cond_signal" | b"cnd_signal" => (sync::SIGNAL, false),
-        b"pthread_cond_broadcast" | b"cnd_broadcast" => (sync::BROADCAST, false),
-        b"pthread_spin_lock" => (sync::SPIN_LOCK, false),
-        b"pthread_spin_unlock" => (sync::SPIN_UNLOCK, false),
-        _ => return None,
-    })
-}
-
-/// The synchronization kind of a system call, and whether it happens on entry: the event for which `futex` waits has
-/// happened when it returns, and a wake-up has when it begins.
-fn sync_of_system_call(arch: Option<Arch>, function: u64, args: Args) -> Option<(u8, bool)> {
-    /// Masks the flags of operations.
-    const OPERATION: u64 = 0x7f;
-    let number = function.checked_sub(SYSTEM_CALLS)?;
-    let futex = match arch? {
-        Arch::X86_64 => 202,
-        Arch::Aarch64 => 98,
-        _ => return None,
-    };
-    if number != futex {
-        return None;
-    }
-    args[0]?;
-    Some(match args[1]? & OPERATION {
-        // Wait, and wait with a set of bits.
-        0 | 9 => (sync::WAIT, false),
-        // Wake, and wake with a set of bits; the argument is the number of waiters.
-        1 | 10 if args[2] == Some(1) => (sync::SIGNAL, true),
-        1 | 10 => (sync::BROADCAST, true),
-        // Lock and unlock of mutexes with priority inheritance.
-        6 | 13 => (sync::LOCK, false),
-        7 => (sync::UNLOCK, true),
-        _ => return None,
-    })
-}
-
-/// The meaning of a mark for threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mark {
-    /// Synchronization with the mark's value.
-    Sync(u8),
-    /// A thread begins; the value is its creation number.
-    Begun,
-    /// The handle of the thread that just began, by which it is joined.
-    Handle,
-    /// The mutex of the wait whose end follows.
-    Mutex,
-}
-
-/// The meaning of the marks of a trace. If it marks the beginnings and the ends of waits, the ends count as waits.
-fn marks_of(trace: &dyn Trace) -> FxHashMap<u32, Mark> {
-    let names: Vec<_> = (0..MAX_KINDS).map(|kind| (kind, trace.mark_name(kind))).collect();
-    let tells_ends = names.iter().any(|(_, name)| name == "woken");
-    let mark = |name: &str| match name {
-        "wait" if tells_ends => None,
-        "thread-start" => Some(Mark::Begun),
-        "thread-handle" => Some(Mark::Handle),
-        "wait-mutex" => Some(Mark::Mutex),
-        _ => sync_of_mark(name).map(Mark::Sync),
-    };
-    names.iter().filter_map(|(kind, name)| Some((*kind, mark(name)?))).collect()
-}
-
-/// The synchronization kind of a mark with this name.
-fn sync_of_mark(name: &str) -> Option<u8> {
-    Some(match name {
-        "create" | "thread-create" => sync::CREATE,
-        "join" | "thread-join" => sync::JOIN,
-        "barrier" | "barrier-arrive" => sync::BARRIER,
-        "lock" => sync::LOCK,
-        "unlock" => sync::UNLOCK,
-        "wait" | "woken" => sync::WAIT,
-        "signal" => sync::SIGNAL,
-        "broadcast" => sync::BROADCAST,
-        "spin-lock" => sync::SPIN_LOCK,
-        "spin-unlock" => sync::SPIN_UNLOCK,
-        _ => return None,
-    })
-}
-
 /// Makes events from a row of a lens.
 type Step = fn(&mut Front, &quipu_model::Batch, usize, &mut Counts);
-
-/// Counts of the rows of a batch, by outcome.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    loads: u64,
-    stores: u64,
-    prefetches: u64,
-    flushes: u64,
-    fetches: u64,
-    sizeless: u64,
-    wide: u64,
-    places: u64,
-    instrs: u64,
-    iterations: u64,
-    computes: u64,
-    codeless: u64,
-    undecodable: u64,
-    unknown: u64,
-    controls: u64,
-    blind_targets: u64,
-    blind_outcomes: u64,
-    calls: u64,
-    nameless: u64,
-    cut_names: u64,
-    syncs: u64,
-    blind_syncs: u64,
-    marks: u64,
-    starts: u64,
-    thread_events: u64,
-}
-
-impl Counts {
-    fn started(&mut self, events: &[ThreadEvent]) {
-        for what in events {
-            match what {
-                ThreadEvent::Start => self.starts += 1,
-                _ => self.thread_events += 1,
-            }
-        }
-    }
-
-    fn enter(&self, ledger: &mut Ledger) {
-        for (what, outcome, count) in [
-            ("instructions", Outcome::Kept, self.instrs),
-            ("computations, by the bytes of instructions", Outcome::Kept, self.computes),
-            ("of the instructions, those without encodings: no computation", Outcome::Kept, self.codeless),
-            (
-                "of the instructions, those whose bytes are none: no computation",
-                Outcome::Kept,
-                self.undecodable,
-            ),
-            (
-                "of the instructions, those that the decoder does not know: no computation",
-                Outcome::Kept,
-                self.unknown,
-            ),
-            ("loads", Outcome::Kept, self.loads),
-            ("stores", Outcome::Kept, self.stores),
-            ("instructions that accesses name", Outcome::Kept, self.places),
-            ("branches", Outcome::Kept, self.controls),
-            ("of the branches, those whose target the trace does not say", Outcome::Kept, self.blind_targets),
-            (
-                "of the branches, those whose outcome the trace does not say",
-                Outcome::Kept,
-                self.blind_outcomes,
-            ),
-            ("functions entered and left", Outcome::Kept, self.calls),
-            ("synchronization", Outcome::Kept, self.syncs),
-            ("beginnings of threads", Outcome::Kept, self.starts),
-            ("accesses of unknown size, written as of 1 byte", Outcome::Changed, self.sizeless),
-            ("accesses of more than 65535 bytes, cut off there", Outcome::Changed, self.wide),
-            ("names of functions longer than 256 bytes, cut off there", Outcome::Changed, self.cut_names),
-            ("further iterations of string loops", Outcome::Dropped, self.iterations),
-            ("prefetches", Outcome::Dropped, self.prefetches),
-            ("flushes", Outcome::Dropped, self.flushes),
-            ("fetches", Outcome::Dropped, self.fetches),
-            ("calls of functions without a name", Outcome::Dropped, self.nameless),
-            ("synchronization whose object is not recorded", Outcome::Dropped, self.blind_syncs),
-            ("marks", Outcome::Dropped, self.marks),
-            ("events of threads", Outcome::Dropped, self.thread_events),
-        ] {
-            ledger.add(what, outcome, count);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn functions_of_thread_libraries_are_known_by_their_name_without_module_and_version() {
-        for name in [
-            "pthread_mutex_lock",
-            "libc.so.6!pthread_mutex_lock",
-            "libpthread.so.0!pthread_mutex_lock@@GLIBC_2.2.5",
-        ] {
-            assert_eq!(sync_of_function(name.as_bytes()), Some((sync::LOCK, false)), "{name}");
-        }
-        for name in ["tiny!fib", "my_pthread_mutex_lock", "tiny!operator!=", ""] {
-            assert_eq!(sync_of_function(name.as_bytes()), None, "{name}");
-        }
-    }
-
-    #[test]
-    fn a_futex_with_arguments_is_a_wait_or_what_ends_it() {
-        let call = |arch, number, operation, count| {
-            let args = [Some(0x7000), Some(operation), Some(count), None, None];
-            sync_of_system_call(Some(arch), SYSTEM_CALLS + number, args)
-        };
-        let private = 128;
-        assert_eq!(call(Arch::X86_64, 202, private, 2), Some((sync::WAIT, false)));
-        assert_eq!(call(Arch::X86_64, 202, 1, 1), Some((sync::SIGNAL, true)));
-        assert_eq!(call(Arch::Aarch64, 98, 1 | private, 99), Some((sync::BROADCAST, true)));
-        assert_eq!(call(Arch::X86_64, 1, 1, 1), None);
-        assert_eq!(sync_of_system_call(Some(Arch::X86_64), 202, [Some(1); 5]), None, "a function");
-        assert_eq!(sync_of_system_call(Some(Arch::X86_64), SYSTEM_CALLS + 202, [None; 5]), None);
-    }
-}
