@@ -197,8 +197,7 @@ fn usual(options: &Options, page_bytes: u64) -> Result<MachineSpec> {
             });
         }
     }
-    let machine =
-        MachineSpec { cores, line_bytes: page_bytes, coherent: false, caches, large: Vec::new(), seed: 0 };
+    let machine = MachineSpec::new(cores, page_bytes, caches);
     machine.layout().map_err(|error| in_options(&error))?;
     Ok(machine)
 }
