@@ -91,6 +91,10 @@ fn the_text_names_the_machine_before_a_narrow_table_of_facts() {
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[1].starts_with("  machine: 1 core; "), "{text}");
     assert!(lines.iter().any(|line| line.starts_with("  accesses") && line.len() < 60), "{text}");
+    let args = ["analyze", "layout", "-O", "machine=raspberry-pi-4"];
+    let output = quipu(folder, &[&args[..], &MADE].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("  machine: raspberry-pi-4: 4 cores; "), "{text}");
 }
 
 #[test]
