@@ -3,7 +3,8 @@
 // A test whose setup fails has failed.
 use quipu_testkit::fixtures;
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
 
 fn quipu(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_quipu")).current_dir(fixtures("")).args(args).output().unwrap()
@@ -48,6 +49,17 @@ fn threads_are_counted_where_no_header_says_how_many_there_are() {
     let rows = |verb: &str| out(&[&[verb, "--summary", "--columns", "threads"][..], &traces].concat());
     assert_eq!(rows("info"), "threads\n3\n4\n1\n");
     assert_eq!(rows("check"), rows("info"));
+    // A pipe can be read only once.
+    let trace = std::fs::read(fixtures(traces[0])).unwrap();
+    for verb in ["info", "check"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
+        command.args([verb, "--summary", "--columns", "records,threads", "-"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(&trace).unwrap();
+        let done = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&done.stdout), "records,threads\n861,3\n", "{verb}");
+    }
 }
 
 #[test]

@@ -156,7 +156,7 @@ struct Checked {
 
 /// Checks a trace and its carrier; `None` if there is no result, because it was cancelled.
 fn check(input: &Stored, options: &Options, common: &Common, screen: &Screen) -> Result<Option<Checked>> {
-    let (trace, carrier) = input.open_for(NAME)?;
+    let (trace, carrier) = input.open_for(NAME, options.summary)?;
     let carrier = match carrier {
         Some(carrier) => check_carrier(&carrier, options, common, screen)?,
         None => None,
