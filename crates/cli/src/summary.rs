@@ -35,7 +35,7 @@ result! {
     }
 }
 
-/// Form of the lines.
+/// Form of an answer: that for people, unless another one is wanted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form<'a> {
     pub(crate) json: bool,
