@@ -10,7 +10,7 @@ use quipu_drmemtrace::write::threads::{Written, renamed, write_schedules};
 use quipu_model::fresh::{Folder, cannot};
 use quipu_model::{Finding, Result};
 use quipu_source::{PackOptions, Pool};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,6 +46,9 @@ struct Shared {
     results: Vec<ThreadResult>,
     /// The files of code of each program, by its number. The forks of a program share them.
     modules: FxHashMap<u64, Modules>,
+    /// The mappings, with numbers of programs, whose files were read. The plugin reports all of them again after memory was
+    /// unmapped.
+    noted: FxHashSet<(u32, Mapping)>,
 }
 
 /// A program in a process; after `exec`, the same process runs another program.
@@ -198,7 +201,10 @@ impl Session {
 
     /// Notes a mapping of code of the program with this number.
     pub(crate) fn note_code(&self, program: u32, mapping: &Mapping) {
-        // The file is read before the lock is taken.
+        if !self.shared().noted.insert((program, mapping.clone())) {
+            return;
+        }
+        // The file is read before the lock is taken again.
         if let Some(base) = mapping.base() {
             self.shared().modules.entry(program.into()).or_default().add(base, mapping);
         }
