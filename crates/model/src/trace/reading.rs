@@ -20,7 +20,7 @@ pub struct Scan {
     pub pieces: Option<Range<u32>>,
     /// Lens columns to fill, and whether raw bytes are wanted.
     pub columns: Columns,
-    /// Tables to fill, as positions in [`Trace::tables`].
+    /// Tables to fill, as positions in [`Trace::tables`](super::Trace::tables).
     pub tables: Vec<usize>,
     /// The part of the shard to read.
     pub window: Window,
