@@ -92,6 +92,7 @@ class Analyses:
         policy: Literal["LRU", "LFU", "FIFO", "BIT_PLRU", "TREE_PLRU", "RRIP", "RANDOM", "OPT"] | None = None,
         prefetcher: Literal["none", "nextline", "stride", "stream"] | None = None,
         coherence: bool | None = None,
+        machine: str | None = None,
         skip_refs: int | str | None = None,
         warmup_refs: int | str | None = None,
         warmup_fraction: float | None = None,
@@ -118,6 +119,8 @@ class Analyses:
         policy: Replacement policy: LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM or OPT; default LRU.
         prefetcher: Prefetcher of L1 data caches: none, nextline, stride or stream; default nextline.
         coherence: Invalidate written lines in other cores' caches.
+        machine: Machine of a real processor, such as amd-zen3; `quipu sim cache --machine list` lists them with their
+            sources; default none.
         skip_refs: Skip this many records first; markers do not count; default 0.
         warmup_refs: Warm up with this many records, then start the statistics; default 0.
         warmup_fraction: Warm up until this share of the last-level caches is filled, 0.0 to 1.0; default 0.
@@ -143,6 +146,7 @@ class Analyses:
             "policy": policy,
             "prefetcher": prefetcher,
             "coherence": coherence,
+            "machine": machine,
             "skip-refs": skip_refs,
             "warmup-refs": warmup_refs,
             "warmup-fraction": warmup_fraction,
@@ -319,6 +323,7 @@ class Analyses:
         prefetcher: Literal["none", "nextline", "stride", "stream"] | None = None,
         coherence: bool | None = None,
         config: str | os.PathLike[str] | None = None,
+        machine: str | None = None,
         **how: Any,
     ) -> Result:
         """Misses with other layouts of a type.
@@ -347,6 +352,8 @@ class Analyses:
         prefetcher: Prefetcher of L1 data caches: none, nextline, stride or stream; default nextline.
         coherence: Invalidate written lines in other cores' caches.
         config: Configuration file of drmemtrace's simulator; it defines all caches; default none.
+        machine: Machine of a real processor, such as amd-zen3; `quipu sim cache --machine list` lists them with their
+            sources; default none.
         """
         options: dict[str, Any] = {
             "type": type,
@@ -372,6 +379,7 @@ class Analyses:
             "prefetcher": prefetcher,
             "coherence": coherence,
             "config": config,
+            "machine": machine,
         }
         return self._analysis("layout", options, how)
 
@@ -427,6 +435,7 @@ class Analyses:
         policy: Literal["LRU", "LFU", "FIFO", "BIT_PLRU", "TREE_PLRU", "RRIP", "RANDOM", "OPT"] | None = None,
         prefetcher: Literal["none", "nextline", "stride", "stream"] | None = None,
         coherence: bool | None = None,
+        machine: str | None = None,
         skip_refs: int | str | None = None,
         warmup_refs: int | str | None = None,
         warmup_fraction: float | None = None,
@@ -450,6 +459,8 @@ class Analyses:
         policy: Replacement policy: LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM or OPT; default LRU.
         prefetcher: Prefetcher of L1 data caches: none, nextline, stride or stream; default nextline.
         coherence: Invalidate written lines in other cores' caches.
+        machine: Machine of a real processor, such as amd-zen3; `quipu sim cache --machine list` lists them with their
+            sources; default none.
         skip_refs: Skip this many records first; markers do not count; default 0.
         warmup_refs: Warm up with this many records, then start the statistics; default 0.
         warmup_fraction: Warm up until this share of the last-level caches is filled, 0.0 to 1.0; default 0.
@@ -471,6 +482,7 @@ class Analyses:
             "policy": policy,
             "prefetcher": prefetcher,
             "coherence": coherence,
+            "machine": machine,
             "skip-refs": skip_refs,
             "warmup-refs": warmup_refs,
             "warmup-fraction": warmup_fraction,
@@ -556,6 +568,7 @@ class Analyses:
         self,
         *,
         letter: int | str | None = None,
+        steps: int | str | None = None,
         per_thread: bool | None = None,
         **how: Any,
     ) -> Result:
@@ -563,9 +576,10 @@ class Analyses:
 
         letter: How many instruction, idle or wait records each letter of a core's schedule stands for; default
             500000.
+        steps: Maximum number of steps of the chart of threads or cores; default 64.
         per_thread: No effect: threads are always listed; accepted for consistency with other tools.
         """
-        return self._analysis("schedule", {"letter": letter, "per-thread": per_thread}, how)
+        return self._analysis("schedule", {"letter": letter, "steps": steps, "per-thread": per_thread}, how)
 
     def schedule_files(
         self,
@@ -684,6 +698,7 @@ class Analyses:
         l2_entries: int | str | None = None,
         l2_assoc: int | str | None = None,
         policy: Literal["LRU", "LFU", "FIFO", "BIT_PLRU", "TREE_PLRU", "RRIP", "RANDOM", "OPT"] | None = None,
+        machine: str | None = None,
         skip_refs: int | str | None = None,
         warmup_refs: int | str | None = None,
         sim_refs: int | str | None = None,
@@ -704,6 +719,8 @@ class Analyses:
         l2_entries: Entries of each L2 TLB; default 1024.
         l2_assoc: Its associativity; default 4.
         policy: Replacement policy: LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM or OPT; default LFU.
+        machine: Machine of a real processor, such as amd-zen3; `quipu sim cache --machine list` lists them with their
+            sources; default none.
         skip_refs: Skip this many records first; markers do not count; default 0.
         warmup_refs: Warm up with this many records, then start the statistics; default 0.
         sim_refs: Simulate this many records after the warm-up; default all.
@@ -723,6 +740,7 @@ class Analyses:
             "l2-entries": l2_entries,
             "l2-assoc": l2_assoc,
             "policy": policy,
+            "machine": machine,
             "skip-refs": skip_refs,
             "warmup-refs": warmup_refs,
             "sim-refs": sim_refs,
@@ -753,6 +771,7 @@ class Analyses:
         coherence: bool | None = None,
         cpu_scheduling: bool | None = None,
         config: str | os.PathLike[str] | None = None,
+        machine: str | None = None,
         **how: Any,
     ) -> Result:
         """Accesses and misses by type and field.
@@ -774,6 +793,8 @@ class Analyses:
         coherence: Invalidate written lines in other cores' caches.
         cpu_scheduling: Run threads on the processors that the trace names.
         config: Configuration file of drmemtrace's simulator; it defines all caches; default none.
+        machine: Machine of a real processor, such as amd-zen3; `quipu sim cache --machine list` lists them with their
+            sources; default none.
         """
         options: dict[str, Any] = {
             "binary": binary,
@@ -793,6 +814,7 @@ class Analyses:
             "coherence": coherence,
             "cpu-scheduling": cpu_scheduling,
             "config": config,
+            "machine": machine,
         }
         return self._analysis("types", options, how)
 

@@ -6,6 +6,7 @@ use crate::decode::{Decoded, Decoder, Event, Fault, Header, Stop, header};
 use crate::record::MAX_EVENT_BYTES;
 use crate::salvage::RUN_BYTES;
 use crate::trace::{HEADER_BYTES, Opened, assumed_header};
+use quipu_model::harmless::shell_word;
 use quipu_model::loss::Amount;
 use quipu_model::values::{Types, Values};
 use quipu_model::{Error, ErrorKind, Finding, Found, Loss, Place, Result, RuleInfo, Severity};
@@ -714,14 +715,9 @@ pub(crate) fn recoverable(file: &str, error: Error) -> Error {
 /// `quipu`'s name for a trace from standard input.
 const STANDARD_INPUT: &str = "standard input";
 
-/// The file name, quoted for a shell if necessary.
+/// The file name as a word for a shell that is not an option.
 fn argument(file: &str) -> String {
-    let file = if file.starts_with('-') { format!("./{file}") } else { file.to_owned() };
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./+,:@%".contains(&byte) || byte >= 0x80;
-    match !file.is_empty() && file.bytes().all(is_plain) {
-        true => file,
-        false => format!("'{}'", file.replace('\'', r"'\''")),
-    }
+    if file.starts_with('-') { shell_word(&format!("./{file}")) } else { shell_word(file) }
 }
 
 /// Index of the container's chunk or frame that holds an offset of the stream; `None` if there is only one.

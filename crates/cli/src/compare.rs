@@ -1,12 +1,13 @@
 //! Reports of two traces side by side: the most important numbers of each, and how they change.
 
 use crate::page;
+use crate::summary::Form;
 use crate::verbs::report::Told;
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::pass::Detail;
 use quipu::model::result;
 use quipu_console::comparison::SIDES;
-use quipu_console::parts::{self, CsvOption};
+use quipu_console::parts;
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session;
 use quipu_view::{bytes_text, grouped, ticks_text};
@@ -28,13 +29,6 @@ result! {
         change: Option<f64> => "By how much it grows; null without one of the values.";
         percent: Option<f64> => "The same in percent of the old value; null if that is 0.";
     }
-}
-
-/// Form of the comparison.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Form<'a> {
-    pub(crate) json: bool,
-    pub(crate) csv: &'a CsvOption,
 }
 
 /// Prints the numbers of two reports, the old one first, and the verdicts on both. Differences are an answer, not a

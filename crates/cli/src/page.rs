@@ -2,6 +2,7 @@
 
 use quipu::model::doc::{Block, Cell, Document, Figure, Grid};
 use quipu::model::fresh::{self, Replace};
+use quipu::model::harmless::shell_word;
 use quipu::model::number::counted;
 use quipu::model::{Error, Report, Trace};
 use quipu::passes::{PerShard, PerThread, branches, functions, mix, reuse_distance, schedule, working_set};
@@ -93,16 +94,8 @@ fn write_titled(
 fn command_line(args: impl Iterator<Item = impl AsRef<OsStr>>) -> String {
     let mut line = "quipu".to_owned();
     for arg in args {
-        let arg = arg.as_ref().to_string_lossy();
-        let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
         line.push(' ');
-        if !arg.is_empty() && arg.chars().all(is_plain) {
-            line.push_str(&arg);
-        } else {
-            line.push('\'');
-            line.push_str(&arg.replace('\'', r"'\''"));
-            line.push('\'');
-        }
+        line.push_str(&shell_word(&arg.as_ref().to_string_lossy()));
     }
     line
 }

@@ -1,9 +1,10 @@
 //! Traces in brief, a line for each, for folders full of them.
 
+use quipu::engine::Watch;
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::number::counted;
 use quipu::model::trace::{Fact, surveyed};
-use quipu::model::{Columns, Finding, Found, Scan, Severity, ShardKind, ThreadId, Trace, result};
+use quipu::model::{Columns, Error, Finding, Found, Scan, Severity, ShardKind, ThreadId, Trace, result};
 use quipu_console::input;
 use quipu_console::parts::{self, CsvOption};
 use quipu_console::screen::{Outcome, Result, Screen, Stop};
@@ -34,7 +35,7 @@ result! {
     }
 }
 
-/// Form of the lines.
+/// Form of an answer: that for people, unless another one is wanted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form<'a> {
     pub(crate) json: bool,
@@ -52,6 +53,20 @@ impl Summary {
             threads: n_threads(trace, &meta.facts, &BTreeSet::new()),
             ..Summary::default()
         }
+    }
+
+    /// Counts the threads of a trace whose header does not say how many it has, as [`read`] does. Only a read of its own can:
+    /// readers deliver threads to those who ask for them, which rules do not.
+    pub(crate) fn count_threads(&mut self, trace: &dyn Trace, screen: &Screen) {
+        if self.threads.is_some() {
+            return;
+        }
+        self.threads = session::watched(screen, |watch| {
+            let facts = surveyed(trace, &|| watch.is_cancelled()).facts;
+            // Where a survey counts them, no further read is needed.
+            let of_records = || n_threads(trace, &facts, &Met::of(trace, watch).threads);
+            n_threads(trace, &facts, &BTreeSet::new()).or_else(of_records)
+        });
     }
 
     /// Adds findings.
@@ -106,7 +121,7 @@ pub(crate) fn print<'p>(
 ) -> Result<Outcome> {
     let (mut traces, mut outcome, mut fault) = (Vec::new(), Outcome::Fine, None);
     for path in paths {
-        let lost = |error: &quipu::model::Error| Summary {
+        let lost = |error: &Error| Summary {
             trace: input::name(path),
             error: Some(error.to_string()),
             ..Summary::default()
@@ -146,29 +161,47 @@ pub(crate) fn print<'p>(
     fault.map_or(Ok(outcome), |error| Err(Stop::Fault(error)))
 }
 
-/// Reads a whole trace: counts records and threads, and adds findings and the first error to its summary.
-pub(crate) fn read(trace: &dyn Trace, name: String, screen: &Screen) -> (Summary, Outcome) {
-    let mut summary = Summary::of(name, trace);
-    let (mut found, mut ends) = (Found::default(), Vec::new());
-    let (mut records, mut met) = (0_u64, BTreeSet::new());
-    let (facts, is_cancelled) = session::watched(screen, |watch| {
+/// What one read of all records met.
+#[derive(Default)]
+struct Met {
+    records: u64,
+    threads: BTreeSet<ThreadId>,
+    found: Found,
+    /// The first error, if a part could not be read to its end.
+    error: Option<Error>,
+}
+
+impl Met {
+    fn of(trace: &dyn Trace, watch: &Watch) -> Met {
+        let mut met = Met::default();
+        let Met { records, threads, found, error } = &mut met;
         for shard in trace.shards() {
             let scan = Scan::new(shard.id).columns(trace.columns());
             let read = trace.scan(&scan).and_then(|mut reader| {
                 found.read_until(&mut *reader, &|| watch.is_cancelled(), |batch| {
-                    records += u64::from(batch.span.records);
-                    met.insert(batch.span.thread);
+                    *records += u64::from(batch.span.records);
+                    threads.insert(batch.span.thread);
                     Ok(())
                 })
             });
-            ends.extend(read.err());
+            if error.is_none() {
+                *error = read.err();
+            }
         }
-        (surveyed(trace, &|| watch.is_cancelled()).facts, watch.is_cancelled())
+        met
+    }
+}
+
+/// Reads a whole trace: counts records and threads, and adds findings and the first error to its summary.
+pub(crate) fn read(trace: &dyn Trace, name: String, screen: &Screen) -> (Summary, Outcome) {
+    let mut summary = Summary::of(name, trace);
+    let (met, facts, is_cancelled) = session::watched(screen, |watch| {
+        let met = Met::of(trace, watch);
+        (met, surveyed(trace, &|| watch.is_cancelled()).facts, watch.is_cancelled())
     });
-    summary.records = Some(records);
-    summary.threads = n_threads(trace, &facts, &met);
-    let error = ends.into_iter().next();
-    let verdict = session::Verdict::new(trace, found, error, is_cancelled);
+    summary.records = Some(met.records);
+    summary.threads = n_threads(trace, &facts, &met.threads);
+    let verdict = session::Verdict::new(trace, met.found, met.error, is_cancelled);
     summary.add(&verdict.findings);
     summary.error = why(&verdict);
     let outcome = outcome(&verdict);

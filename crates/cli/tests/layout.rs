@@ -91,6 +91,10 @@ fn the_text_names_the_machine_before_a_narrow_table_of_facts() {
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[1].starts_with("  machine: 1 core; "), "{text}");
     assert!(lines.iter().any(|line| line.starts_with("  accesses") && line.len() < 60), "{text}");
+    let args = ["analyze", "layout", "-O", "machine=raspberry-pi-4"];
+    let output = quipu(folder, &[&args[..], &MADE].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("  machine: raspberry-pi-4: 4 cores; "), "{text}");
 }
 
 #[test]
@@ -224,11 +228,11 @@ fn mistakes_are_told_by_name() {
     let output = quipu(folder, &["analyze", "histogram", "--order", "a,b", "made.trace"]);
     assert_eq!(output.status.code(), Some(2));
     // A pipe can be read only once.
-    let text =
-        format!("{} analyze layout --type T --types made.json < made.trace", env!("CARGO_BIN_EXE_quipu"));
-    let output =
-        Command::new("sh").current_dir(folder).args(["-c", &format!("cat made.trace | {text}")]).output();
-    assert!(output.is_ok());
+    let line =
+        format!("cat made.trace | {} analyze layout --type T --types made.json", env!("CARGO_BIN_EXE_quipu"));
+    let output = Command::new("sh").current_dir(folder).args(["-c", &line]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && text.contains("a pipe can be read only once"), "{text}");
 }
 
 #[test]

@@ -85,6 +85,12 @@ fn the_machine_is_named_with_its_misses() {
     }
     let sweep = words(&answer(&["sim", "sweep", "--sizes", "16K", "--ways", "8", &trace]));
     assert!(sweep.contains("machine: 4 cores, each with one of these L1 data caches"), "{sweep}");
+    let args =
+        ["sim", "sweep", "--level", "ll", "--sizes", "1M", "--ways", "8", "--line-sizes", "64,32", &trace];
+    let around = "machine: 4 cores; L1I: 32 KiB, 8-way LRU; L1D: 32 KiB, 8-way LRU, next-line prefetcher; lines of 32 or 64 \
+                  bytes; and one of these caches, shared by all cores";
+    let sweep = words(&answer(&args));
+    assert!(sweep.contains(around), "{sweep}");
 }
 
 #[test]

@@ -3,7 +3,8 @@
 // A test whose setup fails has failed.
 use quipu_testkit::fixtures;
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
 
 fn quipu(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_quipu")).current_dir(fixtures("")).args(args).output().unwrap()
@@ -30,9 +31,7 @@ fn a_summary_has_a_line_for_each_trace() {
         let rows: Vec<&str> = csv.lines().collect();
         assert_eq!(rows[0], "trace,format,records,threads");
         assert_eq!(rows[1], "drmemtrace/small,drmemtrace,232,1");
-        // Only `info` surveys the records of a trace whose header does not say how many threads it has.
-        let threads = if verb == "info" { "1" } else { "" };
-        assert_eq!(rows[2], format!("apitrace/tri.trace,apitrace,33,{threads}"));
+        assert_eq!(rows[2], "apitrace/tri.trace,apitrace,33,1");
         assert!(rows[3].starts_with("cacheray/threads.trace,cacheray,20133,"), "{csv}");
         assert_eq!(rows.len(), 1 + TRACES.len());
         let json: Value = serde_json::from_str(&out(&[&line[..], &["--json"]].concat())).unwrap();
@@ -40,6 +39,26 @@ fn a_summary_has_a_line_for_each_trace() {
         assert_eq!(json[0]["errors"], if verb == "check" { 2 } else { 0 });
         let code = if verb == "check" { 1 } else { 0 };
         assert_eq!(done.status.code(), Some(code), "{verb}");
+    }
+}
+
+#[test]
+fn threads_are_counted_where_no_header_says_how_many_there_are() {
+    // The survey of the first counts them; those of the others are met in their records.
+    let traces = ["apitrace/threads-3x20.trace", "stream/dtrace-mixed_1000.quipu", "lackey/mixed.lackey"];
+    let rows = |verb: &str| out(&[&[verb, "--summary", "--columns", "threads"][..], &traces].concat());
+    assert_eq!(rows("info"), "threads\n3\n4\n1\n");
+    assert_eq!(rows("check"), rows("info"));
+    // A pipe can be read only once.
+    let trace = std::fs::read(fixtures(traces[0])).unwrap();
+    for verb in ["info", "check"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
+        command.args([verb, "--summary", "--columns", "records,threads", "-"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(&trace).unwrap();
+        let done = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&done.stdout), "records,threads\n861,3\n", "{verb}");
     }
 }
 

@@ -3,6 +3,8 @@
 //! Each table and lens is in a file of its own; the files share positions of records. A batch takes the rows of the next
 //! records from all files, and ends where the thread changes or where the scan asks for a cut.
 
+mod windows;
+
 use crate::cursor::{Chunk, Cursor, Numbering, Wish};
 use crate::lens::{Codes, Context, Filling, thread};
 use crate::rules;
@@ -15,8 +17,9 @@ use quipu_model::{
     Accept, Batch, Columns, Condition, Cut, Error, Finding, Reader, Result, Scan, ShardKind, ThreadId, Window,
 };
 use rustc_hash::FxHashMap;
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 use std::sync::Arc;
+use windows::{instrs_before, records_of_clock, records_of_instrs};
 
 /// Longest run of records without rows that is delivered in batches of the requested size; batches of a longer run have up to
 /// `LARGE_STEP` records.
@@ -747,132 +750,6 @@ fn fetches(
             Ok(())
         })?;
     }
-}
-
-/// Visits the rows of a lens of a shard before record `end`, until `each` returns false.
-fn walk(
-    opened: &Opened,
-    shard: usize,
-    lens: Columns,
-    columns: impl Fn(&Filling) -> (Vec<usize>, Vec<Wanted>),
-    end: u64,
-    findings: &mut Vec<Finding>,
-    each: &mut dyn FnMut(&Filling, &Chunk, usize) -> bool,
-) -> Result<()> {
-    let Some((filling, rows)) = opened.lens(lens) else { return Ok(()) };
-    let (columns, wanted) = columns(filling);
-    let part = part(rows, shard, What::Count, columns, 0..end, wanted, false, findings);
-    part.map_or(Ok(()), |part| through(part, &mut |chunk, row| each(filling, chunk, row)))
-}
-
-/// Visits the rows of a part until `each` returns false.
-fn through(mut part: Part, each: &mut dyn FnMut(&Chunk, usize) -> bool) -> Result<()> {
-    loop {
-        let mut is_wanted = true;
-        part.take(u64::MAX, &mut |chunk, rows| {
-            for row in rows {
-                is_wanted = is_wanted && each(chunk, row);
-            }
-            Ok(())
-        })?;
-        if !is_wanted || part.cursor.is_over() {
-            return Ok(());
-        }
-        let next = part.cursor.complete_until().saturating_add(1);
-        part.cursor.load_until(next)?;
-    }
-}
-
-/// Columns of the file that are needed to count instructions, without conditions.
-fn counting(filling: &Filling) -> (Vec<usize>, Vec<Wanted>) {
-    (filling.counting(), Vec::new())
-}
-
-/// Number of instructions before a record.
-fn instrs_before(opened: &Opened, shard: usize, record: u64, findings: &mut Vec<Finding>) -> Result<u64> {
-    let mut n = 0;
-    walk(opened, shard, Columns::INSTRS, counting, record, findings, &mut |filling, chunk, row| {
-        n += u64::from(filling.is_fetched(chunk, row));
-        true
-    })?;
-    Ok(n)
-}
-
-/// The records of a range of instructions.
-fn records_of_instrs(
-    opened: &Opened,
-    shard: usize,
-    range: &Range<u64>,
-    findings: &mut Vec<Finding>,
-) -> Result<Range<u64>> {
-    if opened.lens(Columns::INSTRS).is_none() {
-        return Err(Error::missing("the trace has no instructions to count"));
-    }
-    let (mut ordinal, mut start, mut end) = (0, None, None);
-    walk(opened, shard, Columns::INSTRS, counting, u64::MAX, findings, &mut |filling, chunk, row| {
-        if filling.is_fetched(chunk, row) {
-            if ordinal == range.start {
-                start = Some(chunk.records[row]);
-            }
-            if ordinal == range.end {
-                end = Some(chunk.records[row]);
-            }
-            ordinal += 1;
-        }
-        end.is_none()
-    })?;
-    let start = if range.start == 0 { Some(0) } else { start };
-    Ok(start.map_or(0..0, |start| start..end.unwrap_or(u64::MAX)))
-}
-
-/// The records between two clock readings.
-fn records_of_clock(
-    opened: &Opened,
-    shard: usize,
-    range: &Range<u64>,
-    findings: &mut Vec<Finding>,
-) -> Result<Range<u64>> {
-    let (mut start, mut end) = (None, None);
-    let mut take = |record: u64, reading: u64| {
-        if reading >= range.start && start.is_none() {
-            start = Some(record);
-        }
-        if Window::ends_at_clock(range.end, reading) && end.is_none() {
-            end = Some(record);
-        }
-        end.is_none()
-    };
-    // Readings before the range neither begin nor end the window, so their rows can be skipped.
-    let later = |column: usize| {
-        let accepts: RangeInclusive<i128> = range.start.into()..=i128::MAX;
-        (range.start > 0 && range.start <= range.end).then_some(Wanted { column, accepts, ascends_to: None })
-    };
-    if opened.lens(Columns::THREADS).is_some() {
-        let columns = |filling: &Filling| {
-            let wanted = filling.values().and_then(later);
-            (filling.needed(Columns::THREADS), wanted.into_iter().collect())
-        };
-        walk(opened, shard, Columns::THREADS, columns, u64::MAX, findings, &mut |filling, chunk, row| {
-            match filling.event(chunk, row) {
-                Some((ThreadEvent::Clock, reading)) => take(chunk.records[row], reading),
-                _ => true,
-            }
-        })?;
-        return Ok(start.map_or(0..0, |start| start..end.unwrap_or(u64::MAX)));
-    }
-    let timed = opened
-        .tables
-        .iter()
-        .find_map(|rows| Some((rows, rows.time?)).filter(|(rows, _)| rows.numbering != Numbering::None));
-    let Some((rows, time)) = timed else {
-        return Err(Error::missing("the trace has no clock"));
-    };
-    let wanted = later(time).into_iter().collect();
-    let part = part(rows, shard, What::Threads, vec![time], 0..u64::MAX, wanted, false, findings);
-    if let Some(part) = part {
-        through(part, &mut |chunk, row| take(chunk.records[row], chunk.columns[time].as_ref().number(row)))?;
-    }
-    Ok(start.map_or(0..0, |start| start..end.unwrap_or(u64::MAX)))
 }
 
 impl Reader for BatchReader {

@@ -126,13 +126,26 @@ impl Arranging {
     /// # Errors
     /// As [`Opening::open`]; `Usage` for settings of a schedule without one; errors of arranging.
     pub fn open(&self, path: &Path, opening: &Opening, cores: Option<usize>) -> Result<Box<dyn Trace>> {
+        self.open_source(&source(path)?, opening, cores)
+    }
+
+    /// Opens the trace in `source`, as [`Arranging::open`] does.
+    ///
+    /// # Errors
+    /// As [`Arranging::open`].
+    pub fn open_source(
+        &self,
+        source: &Source,
+        opening: &Opening,
+        cores: Option<usize>,
+    ) -> Result<Box<dyn Trace>> {
         let is_scheduled = self.order.as_deref() == Some(SCHEDULED);
         if !self.sched.is_empty() && !is_scheduled {
             return Err(Error::usage("`--sched` says how threads are scheduled onto cores")
                 .hint("add --order scheduled")
                 .into());
         }
-        let trace = opening.open(path)?;
+        let trace = quipu::open(source, &opening.options())?;
         if !self.rearranges() {
             return Ok(trace);
         }
@@ -246,15 +259,20 @@ impl Stored {
         source(&self.path)
     }
 
-    /// Opens the trace for the analysis `tool`, spooled if that reads it more than once, and returns its carrier if it is
-    /// inside another trace.
+    /// Opens the trace for the analysis `tool`, spooled if that or the caller (`is_read_again`) reads it more than once, and
+    /// returns its carrier if it is inside another trace.
     ///
     /// # Errors
     /// Errors of opening.
-    pub fn open_for(&self, tool: &str) -> Result<(Box<dyn Trace>, Option<quipu::Carrier>)> {
+    pub fn open_for(
+        &self,
+        tool: &str,
+        is_read_again: bool,
+    ) -> Result<(Box<dyn Trace>, Option<quipu::Carrier>)> {
         let options = self.opening.options();
         let mut found = quipu::recognise(&self.source()?, &options)?;
-        if quipu::tool(tool, found.format.info().name).is_ok_and(|tool| tool.reads_again()) {
+        let tool = quipu::tool(tool, found.format.info().name);
+        if is_read_again || tool.is_ok_and(|tool| tool.reads_again()) {
             found = found.spooled()?;
         }
         Ok((found.open(&options)?, found.carrier))

@@ -1,4 +1,5 @@
-//! Makes text from traces safe for terminals, which obey control characters, and for spreadsheets, which evaluate formulas.
+//! Makes text from traces safe for terminals, which obey control characters, for spreadsheets, which evaluate formulas, and for
+//! shells, into which users copy commands.
 
 use std::io::Write;
 
@@ -89,6 +90,15 @@ pub fn tsv_field(text: &[u8], out: &mut Vec<u8>) {
     append(text, |_| false, out);
 }
 
+/// The text as one word for a shell, in quotes if it needs them.
+pub fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./+,:=@%".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
 fn is_formula(text: &[u8]) -> bool {
     let n_quotes = text.iter().take_while(|byte| **byte == b'\'').count();
     let is_number = || std::str::from_utf8(text).is_ok_and(|text| text.parse::<f64>().is_ok());
@@ -133,6 +143,19 @@ mod tests {
         let mut out = Vec::new();
         tsv_field(b"\t=1", &mut out);
         assert_eq!(out, b"\\x09=1");
+    }
+
+    #[test]
+    fn a_word_for_a_shell_is_quoted_if_it_has_other_characters_than_names() {
+        for (text, word) in [
+            ("out/a-1.dir", "out/a-1.dir"),
+            ("--top=3", "--top=3"),
+            ("", "''"),
+            ("my trace", "'my trace'"),
+            ("it's $x", r"'it'\''s $x'"),
+        ] {
+            assert_eq!(shell_word(text), word);
+        }
     }
 
     #[test]

@@ -178,17 +178,14 @@ pub fn worded(text: &str) -> Result<u64, String> {
     })
 }
 
-/// A whole number: decimal, with or without commas between all groups of three digits, or hex.
+/// A whole number: decimal, with or without commas between all groups of three digits, or hex. [`with_unit`] lets no sign
+/// through, which the standard parser would accept.
 fn whole(digits: &str) -> Result<u64, NotANumber> {
     let (digits, radix) = digits.strip_prefix("0x").map_or((digits, 10), |hex| (hex, 16));
     let mut groups = digits.split(',');
     let first = groups.next().unwrap_or_default();
     let is_grouped = digits.len() > first.len();
     if is_grouped && !((1..=3).contains(&first.len()) && groups.all(|group| group.len() == 3)) {
-        return Err(NotANumber::Malformed);
-    }
-    // The standard parser accepts a sign, but a count has none.
-    if digits.contains('+') {
         return Err(NotANumber::Malformed);
     }
     u64::from_str_radix(&digits.replace(',', ""), radix).map_err(|error| match error.kind() {

@@ -365,7 +365,8 @@ impl Writing<'_> {
             let selection = self.selection(name, None);
             let schema = quipu_engine::row_schema(&*self.trace, &selection)?;
             let arrow = quipu_arrow::arrow_schema(&schema, self.interop, &[])?;
-            let fields = arrow.fields().iter().map(|field| json!(field.name())).collect::<Vec<_>>();
+            let fields =
+                arrow.fields().iter().map(|field| Value::from(field.name().as_str())).collect::<Vec<_>>();
             let mut table = json!({
                 "name": name, "folder": safe, "rows": n_rows, "columns": fields, "files": files,
             });
@@ -376,7 +377,7 @@ impl Writing<'_> {
                 let out = Late { folder: &within, path: &path, file: None };
                 let sink = Sink::new(Form::Parquet, &Arc::new(arrow), self.packing, BufWriter::new(out))?;
                 sink.finish()?.flush().map_err(|cause| cannot("write", &path, cause))?;
-                table["empty"] = json!(EMPTY);
+                table["empty"] = Value::from(EMPTY);
             }
             tables.push(table);
         }

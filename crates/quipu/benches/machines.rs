@@ -82,7 +82,7 @@ fn one_level_lru_8_ways(bencher: Bencher<'_, '_>, sort: &str) {
         "split" => vec![cache("L1I", Role::Instruction), cache("L1D", Role::Data)],
         _ => vec![cache("L1", Role::Unified)],
     };
-    let spec = MachineSpec { cores: 1, line_bytes: 64, coherent: false, caches, large: Vec::new(), seed: 0 };
+    let spec = MachineSpec::new(1, 64, caches);
     let batches = batches();
     bencher.counter(n_accesses(&batches)).bench_local(|| {
         let mut machine = Machine::new(&spec, Watch::default()).expect("a machine that holds together");

@@ -99,14 +99,7 @@ fn default_tlbs(bencher: Bencher<'_, '_>) {
 fn one_level(bencher: Bencher<'_, '_>, policy: &str) {
     let policy = Policy::named(policy).expect("a name from the list");
     let cache = CacheSpec { core: Some(0), policy, ..CacheSpec::new("L1", 32 << 10, 8) };
-    let spec = MachineSpec {
-        cores: 1,
-        line_bytes: 64,
-        coherent: false,
-        caches: vec![cache],
-        large: Vec::new(),
-        seed: 0,
-    };
+    let spec = MachineSpec::new(1, 64, vec![cache]);
     let batches = batches();
     bencher.counter(n_accesses(&batches)).bench_local(|| {
         let mut machine = Machine::new(&spec, Watch::default()).expect("a machine that holds together");

@@ -28,11 +28,8 @@ use crate::config::{self, Config};
 use crate::options::{
     BASE, BINARY, CAUSES, COHERENCE, CORES, CPU_SCHEDULING, EVICTIONS, L1D_ASSOC, L1D_SIZE, L1I_ASSOC,
     L1I_SIZE, LINE_SIZE, LL_ASSOC, LL_SIZE, MACHINE, MISS_FILE, POLICY, PREFETCHER, RESET_AT, SIM_REFS,
-    SKIP_REFS, TOP, TYPES, WARMUP_FRACTION, WARMUP_REFS, extent, fit_trace, in_options, placing, policy,
-    prefetcher,
+    SKIP_REFS, TOP, TYPES, WARMUP_FRACTION, WARMUP_REFS, fit_trace, in_options, policy, prefetcher,
 };
-use crate::recording::Recording;
-use crate::resets::Resets;
 use crate::simulate::{FUNCTIONS, OPTIONAL, Setup};
 use crate::spec::{Policy, Usual};
 use quipu_model::result::{Fields, Shape};
@@ -117,11 +114,6 @@ pub fn settings(options: &Options, config: Option<Config>) -> Result<Setup> {
         }
         .spec(),
     };
-    let mut extent = extent(options)?;
-    let mut cpu_scheduling = options.flag(&CPU_SCHEDULING);
-    if let Some(config) = &config {
-        cpu_scheduling = config.add_to(options, &mut extent)?;
-    }
     // A configuration was checked when it was parsed.
     machine.layout().map_err(|error| in_options(&error))?;
     let evictions = options.text(&EVICTIONS).map(str::to_owned);
@@ -130,23 +122,5 @@ pub fn settings(options: &Options, config: Option<Config>) -> Result<Setup> {
             "OPT decides later which lines to evict, so it goes with no list of evictions",
         ));
     }
-    Ok(Setup {
-        name: config.map(|config| config.name),
-        machine,
-        is_tlb: false,
-        extent,
-        resets: Resets::default(),
-        placing: placing(cpu_scheduling),
-        processors: Vec::new(),
-        causes: options.flag(&CAUSES),
-        top: options.length(&TOP),
-        strides: None,
-        physical: None,
-        evictions,
-        recording: Recording::default(),
-        types: None,
-        tells_types: None,
-        counts_cold: false,
-        over_time: false,
-    })
+    Ok(Setup { evictions, ..Setup::new(options, config, machine, false)? })
 }

@@ -111,17 +111,9 @@ pub fn parse_for(text: &str, name: &str, cores: Option<usize>) -> Result<Config>
     if text.len() > MAX_BYTES {
         return Err(Error::usage(format!("{name}: it has {} bytes, limit {MAX_BYTES}", text.len())));
     }
-    let machine = MachineSpec {
-        cores: 4,
-        line_bytes: 64,
-        coherent: false,
-        caches: Vec::new(),
-        large: Vec::new(),
-        seed: 0,
-    };
     let mut config = Config {
         name: name.to_owned(),
-        machine,
+        machine: MachineSpec::new(4, 64, Vec::new()),
         skip_refs: 0,
         warmup_refs: 0,
         warmup_fraction: 0.0,
@@ -257,12 +249,8 @@ impl Config {
     /// A machine without TLBs, and its TLBs, each with the position of its block.
     fn tlb_instances(&self, page_bytes: u64) -> Result<(MachineSpec, Vec<(usize, CacheSpec)>)> {
         let machine = MachineSpec {
-            cores: self.machine.cores,
-            line_bytes: page_bytes,
-            coherent: false,
-            caches: Vec::new(),
             large: self.large.iter().copied().filter(|of| of.bytes > page_bytes).collect(),
-            seed: 0,
+            ..MachineSpec::new(self.machine.cores, page_bytes, Vec::new())
         };
         let sizes = machine.page_sizes();
         if let Some(size) = sizes.iter().find(|size| !self.tlbs.iter().any(|of| of.cache.holds(**size))) {

@@ -3,15 +3,31 @@
 use crate::recording::Recording;
 use crate::report::{groups, level_name};
 use crate::spec::{CacheSpec, Inclusion, MachineSpec, Prefetch};
+use quipu_model::number::counted;
 
 /// Describes a machine of caches, or of TLBs: `4 cores; L1I: 32 KiB, 8-way LRU; …; lines of 64 bytes`. `name` is that of its
 /// configuration.
 pub(crate) fn describe(name: Option<&str>, spec: &MachineSpec, is_tlb: bool) -> String {
-    let cores = if spec.cores == 1 { "1 core".to_owned() } else { format!("{} cores", spec.cores) };
+    let cores = counted(spec.cores as u64, "core");
     let mut parts = vec![match name {
         Some(name) => format!("{name}: {cores}"),
         None => cores,
     }];
+    parts.extend(each_level(spec, is_tlb));
+    let sizes: Vec<String> = spec.page_sizes().into_iter().map(size).collect();
+    parts.push(match is_tlb {
+        true => format!("pages of {}", sizes.join(" and ")),
+        false => format!("lines of {} bytes", spec.line_bytes),
+    });
+    if spec.coherent {
+        parts.push("coherent".to_owned());
+    }
+    parts.join("; ")
+}
+
+/// Describes the caches or TLBs of each level, those that are alike once.
+pub(crate) fn each_level(spec: &MachineSpec, is_tlb: bool) -> Vec<String> {
+    let mut parts = Vec::new();
     let served = served(spec);
     for (height, group) in groups(&spec.caches, Recording::default()) {
         // Caches of one level and type can still differ.
@@ -30,15 +46,7 @@ pub(crate) fn describe(name: Option<&str>, spec: &MachineSpec, is_tlb: bool) -> 
             parts.push(format!("{name}: {}", of_cache(&spec.caches[at], spec, served[at], is_tlb)));
         }
     }
-    let sizes: Vec<String> = spec.page_sizes().into_iter().map(size).collect();
-    parts.push(match is_tlb {
-        true => format!("pages of {}", sizes.join(" and ")),
-        false => format!("lines of {} bytes", spec.line_bytes),
-    });
-    if spec.coherent {
-        parts.push("coherent".to_owned());
-    }
-    parts.join("; ")
+    parts
 }
 
 /// Whether two caches differ in their place only.

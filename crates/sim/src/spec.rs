@@ -291,7 +291,7 @@ impl Usual {
             ..CacheSpec::new("LL", self.ll.0, self.ll.1)
         });
         let Usual { cores, line_bytes, coherent, .. } = *self;
-        MachineSpec { cores, line_bytes, coherent, caches, large: Vec::new(), seed: 0 }
+        MachineSpec { coherent, ..MachineSpec::new(cores, line_bytes, caches) }
     }
 }
 
@@ -316,6 +316,11 @@ pub struct Layout {
 }
 
 impl MachineSpec {
+    /// A machine of these caches without coherence, whose lines (for TLBs: pages) all have `line_bytes` bytes.
+    pub fn new(cores: usize, line_bytes: u64, caches: Vec<CacheSpec>) -> MachineSpec {
+        MachineSpec { cores, line_bytes, coherent: false, caches, large: Vec::new(), seed: 0 }
+    }
+
     /// Checks the description and resolves names.
     ///
     /// # Errors

@@ -15,10 +15,8 @@
 use crate::config::{self, Config};
 use crate::options::{
     CAUSES, CORES, CPU_SCHEDULING, MACHINE, PAGE_SIZE, POLICY, RESET_AT, SIM_REFS, SKIP_REFS, TOP,
-    WARMUP_REFS, extent, fit_trace, in_options, option, placing, policy,
+    WARMUP_REFS, fit_trace, in_options, option, policy,
 };
-use crate::recording::Recording;
-use crate::resets::Resets;
 use crate::simulate::{FUNCTIONS, OPTIONAL, Setup};
 use crate::spec::{CacheSpec, MAX_CORES, MachineSpec, Policy, Role};
 use quipu_model::options::Kind;
@@ -125,34 +123,11 @@ pub fn settings(options: &Options, config: Option<Config>) -> Result<Setup> {
         )));
     }
     let config = config.map_or_else(|| config::preset(options), |config| Ok(Some(config)))?;
-    let mut extent = extent(options)?;
-    let mut cpu_scheduling = options.flag(&CPU_SCHEDULING);
     let machine = match &config {
-        Some(config) => {
-            cpu_scheduling = config.add_to(options, &mut extent)?;
-            config.tlbs(page_bytes)?
-        }
+        Some(config) => config.tlbs(page_bytes)?,
         None => usual(options, page_bytes)?,
     };
-    Ok(Setup {
-        name: config.map(|config| config.name),
-        machine,
-        is_tlb: true,
-        extent,
-        resets: Resets::default(),
-        placing: placing(cpu_scheduling),
-        processors: Vec::new(),
-        causes: options.flag(&CAUSES),
-        top: options.length(&TOP),
-        strides: None,
-        physical: None,
-        evictions: None,
-        recording: Recording::default(),
-        types: None,
-        tells_types: None,
-        counts_cold: false,
-        over_time: false,
-    })
+    Setup::new(options, config, machine, true)
 }
 
 /// The two levels of TLBs that options describe.
@@ -197,8 +172,7 @@ fn usual(options: &Options, page_bytes: u64) -> Result<MachineSpec> {
             });
         }
     }
-    let machine =
-        MachineSpec { cores, line_bytes: page_bytes, coherent: false, caches, large: Vec::new(), seed: 0 };
+    let machine = MachineSpec::new(cores, page_bytes, caches);
     machine.layout().map_err(|error| in_options(&error))?;
     Ok(machine)
 }

@@ -155,7 +155,7 @@ pub(crate) const MEASURES: &[Measure] = &[
                 ["model::", "Args"],
                 ["Import", "er"],
                 ["Edit", "Job"],
-                ["print_", "settings:"],
+                ["print_", "settings: &"],
                 ["Dump", "Form"],
                 ["format.", "dump("],
             ]

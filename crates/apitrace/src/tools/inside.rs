@@ -92,33 +92,28 @@ impl Insides {
         }
     }
 
-    /// Forgets all frames but those with most calls; of equal ones, the first remain.
+    /// Forgets all frames but those with most calls; of equal ones, the first remain. Frame 0 always remains, because it may
+    /// have begun in the piece before, and [`merge`](Insides::merge) adds the calls that it had there.
     fn prune(&mut self) {
         self.frames.sort_by_key(|(frame, calls, _)| (Reverse(*calls), *frame));
-        self.frames.truncate(MAX_FRAMES);
+        let others = self.frames.split_off(self.frames.len().min(MAX_FRAMES));
         if self.frames.len() == MAX_FRAMES {
             self.least = self.frames.last().map_or(0, |(_, calls, _)| *calls);
         }
+        self.frames.extend(others.into_iter().find(|(frame, ..)| *frame == 0));
     }
 
     /// Appends the frames that came right after these `n_frames`; all reads have ended. `first` is the number of calls of the
     /// first frame that ended in `later`, together with those of the open frame; `None` if no frame ended.
     pub(crate) fn merge(&mut self, mut later: Insides, n_frames: u64, first: Option<u64>) {
-        let open = std::mem::take(&mut self.open);
-        match (first, later.frames.iter().position(|(frame, ..)| *frame == 0)) {
-            (Some(calls), Some(at)) => {
-                let (_, sum, inside) = &mut later.frames[at];
-                let mut whole = open;
-                whole.append(inside);
-                (*sum, *inside) = (calls, whole);
-            }
-            // Its first frame was forgotten, as one of few calls.
-            (Some(_), None) => {}
-            (None, _) => {
-                let mut whole = open;
-                whole.append(&later.open);
-                later.open = whole;
-            }
+        let mut whole = std::mem::take(&mut self.open);
+        let ended = later.frames.iter_mut().find(|(frame, ..)| *frame == 0);
+        if let Some((calls, (_, sum, inside))) = first.zip(ended) {
+            whole.append(inside);
+            (*sum, *inside) = (calls, whole);
+        } else {
+            whole.append(&later.open);
+            later.open = whole;
         }
         let renumbered = later.frames.into_iter().map(|(frame, calls, of)| (frame + n_frames, calls, of));
         self.frames.extend(renumbered);
@@ -129,7 +124,34 @@ impl Insides {
     /// The frames with most calls, in their order.
     pub(crate) fn into_frames(mut self) -> Vec<(u64, Inside)> {
         self.prune();
+        self.frames.truncate(MAX_FRAMES);
         self.frames.sort_by_key(|(frame, ..)| *frame);
         self.frames.into_iter().map(|(frame, _, inside)| (frame, inside)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inside(name: &str, calls: u64) -> Inside {
+        Inside { functions: vec![(name.to_owned(), calls)], others: 0 }
+    }
+
+    #[test]
+    fn a_large_frame_in_two_pieces_is_among_those_with_most_calls() {
+        let mut whole = Insides { open: inside("glBegin", 90), ..Insides::default() };
+        let mut later = Insides::default();
+        later.frames.push((0, 10, inside("glEnd", 10)));
+        later.frames.extend((1..=2 * MAX_FRAMES as u64).map(|frame| (frame, 50, inside("glClear", 50))));
+        later.prune();
+        whole.merge(later, 7, Some(100));
+        let frames = whole.into_frames();
+        assert_eq!(frames.len(), MAX_FRAMES);
+        let (number, first) = &frames[0];
+        assert_eq!(
+            (*number, &first.functions[..]),
+            (7, &[("glBegin".to_owned(), 90), ("glEnd".to_owned(), 10)][..])
+        );
     }
 }

@@ -21,7 +21,7 @@ const NAME: &str = "modules.log";
 const PAGE_BYTES: u64 = 4096;
 
 /// A mapping of code that the plugin reported with [`Module`](quipu_ring::qemu::Kind).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Mapping {
     /// The first address, and the end.
     pub(crate) start: u64,

@@ -12,7 +12,7 @@ use quipu_model::fresh::{Folder, cannot};
 use quipu_model::{Columns, Finding, Result};
 use quipu_prism::observed::{Functions as NamedFunctions, Module, Observed};
 use quipu_source::{PackOptions, Packing, Pool};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -61,6 +61,9 @@ struct Shared {
     results: Vec<ThreadResult>,
     /// The files of code of each program, by its number. The forks of a program share them.
     modules: FxHashMap<u64, Modules>,
+    /// The mappings, with numbers of programs, whose files were read. The plugin reports all of them again after memory was
+    /// unmapped.
+    noted: FxHashSet<(u64, Mapping)>,
 }
 
 impl Shared {
@@ -196,7 +199,10 @@ impl Session {
         }
         match &self.store {
             Store::Files { .. } => {
-                // The file is read before the lock is taken.
+                if !self.shared().noted.insert((image.number, mapping.clone())) {
+                    return;
+                }
+                // The file is read before the lock is taken again.
                 if let Some(base) = mapping.base() {
                     self.shared().modules.entry(image.number).or_default().add(base, mapping);
                 }

@@ -156,7 +156,7 @@ struct Checked {
 
 /// Checks a trace and its carrier; `None` if there is no result, because it was cancelled.
 fn check(input: &Stored, options: &Options, common: &Common, screen: &Screen) -> Result<Option<Checked>> {
-    let (trace, carrier) = input.open_for(NAME)?;
+    let (trace, carrier) = input.open_for(NAME, options.summary)?;
     let carrier = match carrier {
         Some(carrier) => check_carrier(&carrier, options, common, screen)?,
         None => None,
@@ -169,6 +169,9 @@ fn check(input: &Stored, options: &Options, common: &Common, screen: &Screen) ->
     let extent = Extent { strict: input.opening.strict, ..Extent::default() };
     let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
     header.records = Some(outcome.records);
+    if options.summary && !outcome.cancelled {
+        header.count_threads(&*trace, screen);
+    }
     let all = Verdict::new(&*trace, outcome.findings.clone(), outcome.error, outcome.cancelled);
     let of_rules = Outcome::of(&outcome.reports);
     let of_rules = carrier

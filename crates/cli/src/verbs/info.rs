@@ -3,9 +3,9 @@
 use crate::about;
 use crate::captured::{self, is_capture};
 use crate::summary::{self, Summary};
-use quipu::model::Found;
 use quipu::model::pass::Detail;
 use quipu::model::trace::{Surveyed, surveyed};
+use quipu::model::{Error, Found};
 use quipu_console::input::{self, Arranging, Opening, check_threads};
 use quipu_console::parts::CsvOption;
 use quipu_console::screen::{Outcome, Result, Screen, Stop};
@@ -143,7 +143,10 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
 
 /// Describes a trace in one line of a summary.
 fn summarise(path: &Path, options: &Options, screen: &Screen) -> Result<(Summary, Outcome)> {
-    let trace = options.arranging.open(path, &options.opening, None)?;
+    let source = input::source(path)?;
+    // The survey reads again what was read to count records.
+    let source = if options.quick { source } else { source.spooled().map_err(Error::from)? };
+    let trace = options.arranging.open_source(&source, &options.opening, None)?;
     check_threads(&*trace, &options.opening.threads)?;
     let name = input::name(path);
     if !options.quick {

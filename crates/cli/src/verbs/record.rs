@@ -1,6 +1,7 @@
 //! `quipu record`: records the execution of a program.
 
 use quipu::model::fresh::{Replace, cannot};
+use quipu::model::harmless::shell_word;
 use quipu::model::number::counted;
 use quipu::model::trace::Fact;
 use quipu::model::{Damaged, Error, ErrorKind, Options as Settings};
@@ -264,7 +265,7 @@ fn store_events(
     screen.say(format_args!("  {}", front_end.events_missing()));
     done.notes.iter().for_each(|note| screen.say(format_args!("  {note}")));
     done.losses.iter().for_each(|loss| screen.say_error(format_args!("{loss}")));
-    screen.say(format_args!("next: quipu run --backend simplecount {} -o counts.dir", quoted(path)));
+    screen.say(format_args!("next: quipu run --backend simplecount {} -o counts.dir", shell_word(&path.to_string_lossy())));
     Ok(match exit_code(status) {
         0 if done.losses.is_empty() => Outcome::Fine,
         0 => Outcome::Flawed,
@@ -347,18 +348,11 @@ fn say_next(summary: &Summary, front_end: &FrontEnd, screen: &Screen) {
     let main = summary.processes.first().map(|process| process.pid);
     let Some(last) = summary.processes.iter().rfind(|process| Some(process.pid) == main) else { return };
     let words = summary.next_command(front_end).map(|word| match word {
-        PROGRAM => quoted(&summary.program),
-        TRACE => quoted(&last.path),
+        PROGRAM => shell_word(&summary.program.to_string_lossy()),
+        TRACE => shell_word(&last.path.to_string_lossy()),
         word => word.to_owned(),
     });
     screen.say(format_args!("next: {}", words.collect::<Vec<_>>().join(" ")));
-}
-
-/// A path as a word for a shell.
-fn quoted(path: &Path) -> String {
-    let path = path.to_string_lossy();
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:=@%".contains(c);
-    if path.chars().all(is_plain) { path.into_owned() } else { format!("'{}'", path.replace('\'', "'\\''")) }
 }
 
 /// The front ends with their traces and events, and what is missing to use them.
@@ -380,15 +374,6 @@ pub(super) fn list() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn paths_are_words_for_a_shell() {
-        for (path, word) in
-            [("out/a-1.dir", "out/a-1.dir"), ("my trace", "'my trace'"), ("it's", "'it'\\''s'")]
-        {
-            assert_eq!(quoted(Path::new(path)), word);
-        }
-    }
 
     #[test]
     fn windows_are_a_part_of_a_whole() {

@@ -4,6 +4,7 @@ use crate::about;
 use crate::compare;
 use crate::naming;
 use crate::page::{self, PageOptions};
+use crate::summary;
 use crate::typing::{Typing, give};
 use quipu::engine::{Planned, plan, tables};
 use quipu::model::doc::Document;
@@ -89,7 +90,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         let stored = Stored { path: new.clone(), ..input.stored.clone() };
         let new = Input { stored, ..input.clone() };
         let sides = [read(input, options, common, screen)?, read(&new, options, common, screen)?];
-        let form = compare::Form { json: options.json, csv: &options.csv };
+        let form = summary::Form { json: options.json, csv: &options.csv };
         return compare::print(&sides, form, screen);
     }
     let told = read(&options.input, options, common, screen)?;

@@ -52,10 +52,13 @@ pub(super) fn by_file(source: &Source) -> Finding {
 /// Most threads that an error lists.
 const MAX_LISTED: usize = 16;
 
-/// The error if no file has the selected threads or shards. It lists the threads that have files.
+/// The error if no file has the selected threads or shards. If threads were selected, it lists those that have files.
 #[cold]
 pub(super) fn nothing_of(wanted: &[ThreadId], present: &FxHashSet<u64>) -> Error {
     let error = Error::missing("no file of the trace has the threads or shards asked for");
+    if wanted.is_empty() || present.is_empty() {
+        return error;
+    }
     let mut present: Vec<ThreadId> = present.iter().map(|word| ThreadId::from_packed(*word)).collect();
     present.sort_unstable();
     let names: Vec<String> = present.iter().map(ToString::to_string).collect();
@@ -63,7 +66,7 @@ pub(super) fn nothing_of(wanted: &[ThreadId], present: &FxHashSet<u64>) -> Error
     let near = near.map_or_else(String::new, |near| format!("did you mean `{near}`? "));
     let listed = names.iter().take(MAX_LISTED).map(String::as_str).collect::<Vec<_>>().join(", ");
     let more = if names.len() > MAX_LISTED { ", …" } else { "" };
-    if wanted.is_empty() { error } else { error.hint(format!("{near}threads: {listed}{more}")) }
+    error.hint(format!("{near}threads: {listed}{more}"))
 }
 
 /// The threads or cores that should have files.

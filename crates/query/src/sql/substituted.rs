@@ -132,10 +132,17 @@ mod tests {
     use super::*;
     use datafusion::prelude::SessionContext;
 
+    /// The planner needs more stack for nested queries than the thread of a test has.
     fn of(sql: &str) -> Option<Excess> {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let plan = runtime.block_on(SessionContext::new().state().create_logical_plan(sql)).unwrap();
-        excess(&plan).unwrap()
+        let planned = || {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let plan = runtime.block_on(SessionContext::new().state().create_logical_plan(sql)).unwrap();
+            excess(&plan).unwrap()
+        };
+        std::thread::scope(|scope| {
+            let planner = std::thread::Builder::new().stack_size(256 << 20).spawn_scoped(scope, planned);
+            planner.unwrap().join().unwrap()
+        })
     }
 
     /// `n` queries, each of which uses the one before in `body` as `{}`.

@@ -1,6 +1,7 @@
 //! Sources of types: a program's debug information, a file of types, or both.
 
 use crate::options::{BASE, BINARY, TYPES};
+use quipu_model::harmless::shell_word;
 use quipu_model::{Error, ErrorKind, Module, Options, Placed, Result, Trace};
 use quipu_symbols::attribute::Types;
 use quipu_symbols::dwarf::{DebugError, DebugInfo};
@@ -94,5 +95,5 @@ fn as_options(module: &Module) -> Option<String> {
         Placed::From(start) => start.wrapping_sub(loaded(path)?.start),
     };
     let base = if base == 0 { String::new() } else { format!(" --base {base:#x}") };
-    Some(format!("--binary {}{base}", path.display()))
+    Some(format!("--binary {}{base}", shell_word(&path.to_string_lossy())))
 }

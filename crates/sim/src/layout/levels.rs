@@ -1,6 +1,7 @@
 //! The levels of caches that data goes through, from the cores to memory.
 
 use crate::machine::Machine;
+use crate::report::level_name;
 use crate::spec::MachineSpec;
 use quipu_model::Result;
 
@@ -39,18 +40,10 @@ impl Levels {
             }
             caches[*level].push(cache);
         }
-        let name = |caches: &Vec<usize>| {
-            let mut names = caches.iter().map(|cache| spec.caches[*cache].name.as_str());
-            let first = names.next().unwrap_or_default();
-            let common = names.fold(first, |common, other| {
-                let n = common.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
-                common.get(..n).unwrap_or("")
-            });
-            let name = if caches.len() == 1 { first.trim_end_matches('0') } else { common };
-            let name = name.trim_end_matches('-');
-            if name.is_empty() { first.to_owned() } else { name.to_owned() }
+        let name = |(level, caches): (usize, &Vec<usize>)| {
+            level_name(level, caches.iter().map(|cache| spec.caches[*cache].name.as_str()))
         };
-        let names = caches.iter().map(name).collect();
+        let names = caches.iter().enumerate().map(name).collect();
         Ok(Levels { names, caches, of_cache })
     }
 

@@ -180,7 +180,7 @@ impl LayoutReport {
             align: plan.members.align,
             arrays: plan.survey.arrays,
             singles: plan.survey.singles,
-            machine: describe(None, &plan.machine, false),
+            machine: describe(plan.machine_name.as_deref(), &plan.machine, false),
             levels,
             accesses: accesses.iter().flatten().sum(),
             other_accesses,

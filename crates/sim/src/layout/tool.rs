@@ -49,7 +49,7 @@ use crate::options::{
     LL_SIZE, MACHINE, POLICY, PREFETCHER, TYPES, fit_trace, is_by_core, option,
 };
 use crate::place::Placing;
-use crate::simulate::OPTIONAL;
+use crate::simulate::{OPTIONAL, Setup};
 use crate::spec::{MachineSpec, Policy};
 use crate::{caches, config};
 use quipu_model::options::Kind;
@@ -134,6 +134,8 @@ const HINTED_TYPES: usize = 12;
 pub(super) struct Plan {
     pub(super) members: Members,
     pub(super) machine: MachineSpec,
+    /// Name of the machine's configuration, if it comes from one.
+    pub(super) machine_name: Option<String>,
     pub(super) placing: Placing,
     pub(super) levels: Levels,
     /// Layouts to compare with the current one.
@@ -174,7 +176,7 @@ fn plan(options: &Options, trace: &dyn Trace) -> Result<Plan> {
         Error::usage("tool `layout` wants to know which type")
             .hint("--type NAME; `quipu analyze types` lists them")
     })?;
-    let machine = machine(options)?;
+    let (machine_name, machine) = machine(options)?;
     let line = machine.line_bytes;
     let Some(TypeSource { mut types, base, .. }) = TypeSource::of(options)? else {
         return Err(Error::usage("tool `layout` wants to know the members of the type")
@@ -213,6 +215,7 @@ fn plan(options: &Options, trace: &dyn Trace) -> Result<Plan> {
         fresh: survey.fresh()?,
         members,
         machine,
+        machine_name,
         layouts,
         is_proposal,
         base,
@@ -222,13 +225,13 @@ fn plan(options: &Options, trace: &dyn Trace) -> Result<Plan> {
     })
 }
 
-/// The machine that options describe.
-fn machine(options: &Options) -> Result<MachineSpec> {
-    let machine = caches::settings(options, config::of(options)?)?.machine;
+/// The machine that options describe, after the name of its configuration.
+fn machine(options: &Options) -> Result<(Option<String>, MachineSpec)> {
+    let Setup { name, machine, .. } = caches::settings(options, config::of(options)?)?;
     if machine.caches.iter().any(|cache| cache.policy == Policy::Opt) {
         return Err(Error::unsupported("tool `layout` has no caches that know the future"));
     }
-    Ok(machine)
+    Ok((name, machine))
 }
 
 /// The declaration of a type, as far as the program or the file of types has it.

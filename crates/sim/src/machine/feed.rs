@@ -249,14 +249,7 @@ impl Lone {
             core: Some(core),
             ..cache.clone()
         });
-        let spec = MachineSpec {
-            cores,
-            line_bytes,
-            coherent: false,
-            caches: caches.collect(),
-            large: Vec::new(),
-            seed,
-        };
+        let spec = MachineSpec { seed, ..MachineSpec::new(cores, line_bytes, caches.collect()) };
         let layout = spec.layout()?;
         let watch = Watch::default();
         Ok(Lone {

@@ -23,7 +23,7 @@ fn three_levels(inclusion: Inclusion, policy: Policy, prefetch: Prefetch, cohere
         caches.push(CacheSpec { parent, inclusion, policy, ..CacheSpec::new(format!("L2{core}"), 1024, 4) });
     }
     caches.push(CacheSpec { inclusion, policy, ..CacheSpec::new("LLC", 2048, 4) });
-    MachineSpec { cores: 2, line_bytes: 64, coherent, caches, large: Vec::new(), seed: 3 }
+    MachineSpec { coherent, seed: 3, ..MachineSpec::new(2, 64, caches) }
 }
 
 fn index(spec: &MachineSpec, name: &str) -> usize {
@@ -214,7 +214,7 @@ proptest! {
         let parent = Some("L2".to_owned());
         let first = CacheSpec { core: Some(0), parent, ..CacheSpec::new("L1", 4 * 64, 2) };
         let caches = vec![first, CacheSpec::new("L2", 6 * 64, 2)];
-        let spec = MachineSpec { cores: 1, line_bytes: 64, coherent: false, caches, large: Vec::new(), seed: 0 };
+        let spec = MachineSpec::new(1, 64, caches);
         let mut machine = Machine::new(&spec, Watch { evictions: true, ..Watch::default() }).unwrap();
         let mut expected = Vec::new();
         // Lines of each set of each level, the most recently used first, and whether each is dirty.
@@ -344,13 +344,9 @@ fn lines_leave_caches_for_reasons() {
         parent: Some("L2".to_owned()),
         ..CacheSpec::new(format!("L1{core}"), bytes, 1)
     };
-    let of = |inclusion: Inclusion| MachineSpec {
-        cores: 2,
-        line_bytes: 64,
-        coherent: true,
-        caches: vec![first(0, 64), first(1, 64), CacheSpec { inclusion, ..CacheSpec::new("L2", 128, 1) }],
-        large: Vec::new(),
-        seed: 0,
+    let of = |inclusion: Inclusion| {
+        let caches = [first(0, 64), first(1, 64), CacheSpec { inclusion, ..CacheSpec::new("L2", 128, 1) }];
+        MachineSpec { coherent: true, ..MachineSpec::new(2, 64, caches.into()) }
     };
     // Two sets of one way; both first caches have one line.
     let mut machine = Machine::new(&of(Inclusion::Inclusive), watch).unwrap();
@@ -424,7 +420,7 @@ fn cores_that_share_a_first_cache_find_each_others_lines() {
     let caches = vec![first, third, CacheSpec::new("L2", 1024, 4)];
     for coherent in [false, true] {
         let caches = caches.clone();
-        let spec = MachineSpec { cores: 3, line_bytes: 64, coherent, caches, large: Vec::new(), seed: 0 };
+        let spec = MachineSpec { coherent, ..MachineSpec::new(3, 64, caches) };
         let mut machine = Machine::new(&spec, Watch::default()).unwrap();
         for (core, kind) in
             [(0, AccessKind::Write), (1, AccessKind::Read), (2, AccessKind::Write), (1, AccessKind::Read)]
@@ -441,14 +437,7 @@ fn cores_that_share_a_first_cache_find_each_others_lines() {
 /// A machine of one core with one cache of this size.
 fn one(bytes: u64, ways: u64) -> Machine {
     let cache = CacheSpec { core: Some(0), ..CacheSpec::new("L1", bytes, ways) };
-    let spec = MachineSpec {
-        cores: 1,
-        line_bytes: 64,
-        coherent: false,
-        caches: vec![cache],
-        large: Vec::new(),
-        seed: 0,
-    };
+    let spec = MachineSpec::new(1, 64, vec![cache]);
     Machine::new(&spec, Watch { causes: true, ..Watch::default() }).unwrap()
 }
 
@@ -504,14 +493,7 @@ fn a_flush_takes_the_lines_of_its_range_out_of_all_levels() {
 #[test]
 fn address_spaces_do_not_share_pages() {
     let cache = CacheSpec { core: Some(0), ..CacheSpec::new("TLB", 32 * 4096, 32) };
-    let spec = MachineSpec {
-        cores: 1,
-        line_bytes: 4096,
-        coherent: false,
-        caches: vec![cache],
-        large: Vec::new(),
-        seed: 0,
-    };
+    let spec = MachineSpec::new(1, 4096, vec![cache]);
     let mut machine = Machine::new(&spec, Watch::default()).unwrap();
     for space in [1, 2, 1] {
         machine.set_space(space);

@@ -1,11 +1,12 @@
 //! What to simulate, and which columns of a trace this needs.
 
 use super::Simulation;
+use crate::config::Config;
 use crate::extent::Extent;
 use crate::fields::TypeSource;
 use crate::lane::COUNTED;
 use crate::misses::Limits;
-use crate::options::placed;
+use crate::options::{CAUSES, CPU_SCHEDULING, TOP, extent, placed, placing};
 use crate::physical::Translator;
 use crate::place::Placing;
 use crate::recording::Recording;
@@ -54,6 +55,43 @@ pub struct Setup {
 }
 
 impl Setup {
+    /// A simulation of a machine of caches or, if `is_tlb`, of TLBs, with what options of both say. Options override what the
+    /// machine's configuration says about the run.
+    ///
+    /// # Errors
+    /// `Usage` if two kinds of warm-up come together.
+    pub(crate) fn new(
+        options: &Options,
+        config: Option<Config>,
+        machine: MachineSpec,
+        is_tlb: bool,
+    ) -> Result<Setup> {
+        let mut extent = extent(options)?;
+        let is_by_processor = match &config {
+            Some(config) => config.add_to(options, &mut extent)?,
+            None => options.flag(&CPU_SCHEDULING),
+        };
+        Ok(Setup {
+            name: config.map(|config| config.name),
+            machine,
+            is_tlb,
+            extent,
+            resets: Resets::default(),
+            placing: placing(is_by_processor),
+            processors: Vec::new(),
+            causes: options.flag(&CAUSES),
+            top: options.length(&TOP),
+            strides: None,
+            physical: None,
+            evictions: None,
+            recording: Recording::default(),
+            counts_cold: false,
+            over_time: false,
+            types: None,
+            tells_types: None,
+        })
+    }
+
     /// Columns of `trace` that the tool called `tool` reads.
     ///
     /// # Errors

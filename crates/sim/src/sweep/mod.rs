@@ -25,7 +25,7 @@ mod stacks;
 pub use report::{PointCounts, Swept};
 pub use space::{KEYS, Level, MAX_POINTS, Point, Space};
 
-use crate::describe::describe;
+use crate::describe::each_level;
 use crate::extent::{Extent, Warmup};
 use crate::lane::{COUNTED, Lane, in_step};
 use crate::machine::feed::{Block, Feed, Front, Lone, joins};
@@ -39,6 +39,7 @@ use crate::place::{Placement, Placing, processors};
 use crate::recording::{Executed, Recording};
 use crate::simulate::{OPTIONAL, columns};
 use crate::spec::{MachineSpec, Policy, Prefetch};
+use quipu_model::number::counted;
 use quipu_model::options::Kind;
 use quipu_model::result::{self, Fields};
 use quipu_model::trace::Recorded;
@@ -438,20 +439,25 @@ impl Sweep {
 
     /// The machine around the caches that were varied, in words.
     fn machine(&self) -> String {
-        let cores = match self.space.usual.cores {
-            1 => "1 core".to_owned(),
-            n => format!("{n} cores"),
-        };
+        let cores = counted(self.space.usual.cores as u64, "core");
         match self.space.level {
             Level::Instr => format!("{cores}, each with one of these L1 instruction caches"),
             Level::Data => format!("{cores}, each with one of these L1 data caches"),
             Level::First => format!("{cores}, each with one of these caches for instructions and data"),
             Level::Last => {
+                // The first caches have lines as long as those of the caches tried.
+                let mut lines: Vec<u64> = self.points.iter().map(|point| point.line_size).collect();
+                lines.sort_unstable();
+                lines.dedup();
                 let mut spec = self.space.usual.spec();
-                spec.line_bytes = self.points.first().map_or(spec.line_bytes, |point| point.line_size);
+                spec.line_bytes = lines.first().copied().unwrap_or(spec.line_bytes);
                 spec.caches.retain(|cache| cache.core.is_some());
                 spec.caches.iter_mut().for_each(|cache| cache.parent = None);
-                format!("{}; and one of these caches, shared by all cores", describe(None, &spec, false))
+                let lines: Vec<String> = lines.iter().map(u64::to_string).collect();
+                let (first, lines) = (each_level(&spec, false).join("; "), lines.join(" or "));
+                format!(
+                    "{cores}; {first}; lines of {lines} bytes; and one of these caches, shared by all cores"
+                )
             }
         }
     }

@@ -77,14 +77,7 @@ fn plain(space: &Space, point: &Point, batches: &[Batch]) -> Counts {
         *last = CacheSpec { name: "LL".to_owned(), ..point.cache() };
         spec
     } else {
-        MachineSpec {
-            cores,
-            line_bytes: point.line_size,
-            coherent: false,
-            caches,
-            large: Vec::new(),
-            seed: 0,
-        }
+        MachineSpec::new(cores, point.line_size, caches)
     };
     let mut machine = Machine::new(&spec, Watch::default()).expect("a machine that holds together");
     let mut placement = Placement::new(Placing::Fewest, cores);
