@@ -103,6 +103,40 @@ struct Work {
     hidden: Option<Hidden>,
 }
 
+/// The computations of distinct instructions, by their numbers, which are dense.
+#[derive(Debug, Default)]
+struct Works {
+    /// The current index space.
+    home: u32,
+    here: Vec<Option<Work>>,
+    elsewhere: FxHashMap<u32, Vec<Option<Work>>>,
+}
+
+impl Works {
+    /// Makes an index space the current one.
+    #[inline]
+    fn turn_to(&mut self, home: u32) {
+        if home != self.home {
+            let next = self.elsewhere.remove(&home).unwrap_or_default();
+            let before = std::mem::replace(&mut self.here, next);
+            self.elsewhere.insert(std::mem::replace(&mut self.home, home), before);
+        }
+    }
+
+    #[inline]
+    fn get(&self, code: u32) -> Option<Work> {
+        *self.here.get(code as usize)? // At least 32 bits.
+    }
+
+    fn keep(&mut self, code: u32, work: Work) {
+        let at = code as usize;
+        if at >= self.here.len() {
+            self.here.resize(at + 1, None);
+        }
+        self.here[at] = Some(work);
+    }
+}
+
 /// Reason why the computation of an instruction is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hidden {
@@ -144,7 +178,7 @@ pub(crate) struct Front {
     asked: Detail,
     arch: Option<Arch>,
     decoder: Option<Decoder>,
-    works: FxHashMap<(u32, u32), Work>,
+    works: Works,
     functions: FxHashMap<(u16, u64), Function>,
     /// Number of types of each shard that have been searched for functions.
     n_types: FxHashMap<u32, usize>,
@@ -200,7 +234,7 @@ impl Front {
             asked,
             arch,
             decoder: arch.and_then(|arch| Decoder::new(arch, Syntax::Intel).ok()),
-            works: FxHashMap::default(),
+            works: Works::default(),
             functions: FxHashMap::default(),
             n_types: FxHashMap::default(),
             begins: None,
@@ -244,18 +278,17 @@ impl Front {
             self.enter(of.span.thread, row.map(|row| of.marks.value[row]));
         }
         let mut counts = Counts::default();
-        // Calls are placed at the record after them.
         let signals: &[u32] = if self.names.is_empty() { &[] } else { &of.threads.at };
-        let mut steps: [(&[u32], Step, usize); 5] = [
-            (signals, Front::thread, 0),
-            (&of.calls.at, Front::call, 0),
-            (&of.marks.at, Front::mark, 0),
-            (&of.instrs.at, Front::instr, 0),
-            (&of.accesses.at, Front::access, 0),
-        ];
-        for record in 0..=of.span.records {
-            for (at, step, next) in &mut steps {
-                while at.get(*next).is_some_and(|at| *at <= record) {
+        // Calls are placed at the record after them. Rows of these lenses are rare, those of instructions and accesses are not.
+        let mut rare: [(&[u32], Step, usize); 3] =
+            [(signals, Front::thread, 0), (&of.calls.at, Front::call, 0), (&of.marks.at, Front::mark, 0)];
+        let mut next = (0, 0);
+        loop {
+            let stop = rare.iter().filter_map(|(at, _, next)| at.get(*next)).min().copied();
+            self.instructions(of, &mut next, stop, &mut counts);
+            let Some(stop) = stop else { break };
+            for (at, step, next) in &mut rare {
+                while at.get(*next).is_some_and(|at| *at <= stop) {
                     step(self, of, *next, &mut counts);
                     *next += 1;
                 }
@@ -492,6 +525,33 @@ impl Front {
         }
     }
 
+    /// Makes the events of instructions and accesses of records before `stop`, from the given rows on. An instruction comes
+    /// before the accesses of its record.
+    fn instructions(
+        &mut self,
+        of: &quipu_model::Batch,
+        (instr, access): &mut (usize, usize),
+        stop: Option<u32>,
+        counts: &mut Counts,
+    ) {
+        let stop = stop.map_or(u64::MAX, u64::from);
+        let at = |rows: &[u32], row: usize| rows.get(row).map_or(u64::MAX, |at| u64::from(*at));
+        loop {
+            let of_instr = at(&of.instrs.at, *instr);
+            let limit = of_instr.min(stop);
+            while at(&of.accesses.at, *access) < limit {
+                self.access(of, *access, counts);
+                *access += 1;
+            }
+            if of_instr >= stop {
+                break;
+            }
+            self.instr(of, *instr, counts);
+            *instr += 1;
+        }
+    }
+
+    #[inline]
     fn instr(&mut self, of: &quipu_model::Batch, row: usize, counts: &mut Counts) {
         let instrs = &of.instrs;
         if instrs.flags[row] & instr_flags::NO_FETCH != 0 {
@@ -569,28 +629,35 @@ impl Front {
         self.thread_event(of.span.thread.workload, what, value, counts);
     }
 
+    #[inline]
     fn work(&mut self, of: &quipu_model::Batch, code: u32) -> Work {
-        let key = (of.codes.home(of.span.shard), code);
-        if let Some(work) = self.works.get(&key) {
-            return *work;
+        self.works.turn_to(of.codes.home(of.span.shard));
+        match self.works.get(code) {
+            Some(work) => work,
+            None => self.find_work(of, code),
         }
+    }
+
+    #[cold]
+    fn find_work(&mut self, of: &quipu_model::Batch, code: u32) -> Work {
         let without = |hidden| Work { hidden: Some(hidden), ..Work::default() };
-        let work = match (&mut self.decoder, of.codes.get(code)) {
-            (_, None) => without(Hidden::NoBytes),
-            (None, Some(_)) => without(Hidden::Unknown),
-            (Some(decoder), Some(code)) => match decoder.decode(code.pc, code.bytes()) {
+        let Some(known) = of.codes.get(code) else { return without(Hidden::NoBytes) };
+        let work = match &mut self.decoder {
+            None => without(Hidden::Unknown),
+            Some(decoder) => match decoder.decode(known.pc, known.bytes()) {
                 Ok(instr) => {
-                    let work = decoder.work(&instr, code.pc, code.bytes());
+                    let work = decoder.work(&instr, known.pc, known.bytes());
                     let hidden = if work.is_some() { None } else { hidden(&instr) };
                     Work { compute: work.map(computed), target: instr.target, hidden }
                 }
                 Err(_) => without(Hidden::Undecodable),
             },
         };
-        self.works.insert(key, work);
+        self.works.keep(code, work);
         work
     }
 
+    #[inline]
     fn access(&mut self, of: &quipu_model::Batch, row: usize, counts: &mut Counts) {
         let accesses = &of.accesses;
         let kind = match accesses.kind[row] {

@@ -265,7 +265,10 @@ fn store_events(
     screen.say(format_args!("  {}", front_end.events_missing()));
     done.notes.iter().for_each(|note| screen.say(format_args!("  {note}")));
     done.losses.iter().for_each(|loss| screen.say_error(format_args!("{loss}")));
-    screen.say(format_args!("next: quipu run --backend simplecount {} -o counts.dir", shell_word(&path.to_string_lossy())));
+    screen.say(format_args!(
+        "next: quipu run --backend simplecount {} -o counts.dir",
+        shell_word(&path.to_string_lossy())
+    ));
     Ok(match exit_code(status) {
         0 if done.losses.is_empty() => Outcome::Fine,
         0 => Outcome::Flawed,
