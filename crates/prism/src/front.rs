@@ -95,9 +95,10 @@ pub(crate) fn detail_of(columns: Columns, arch: Option<Arch>) -> Detail {
 }
 
 /// The computation of a distinct instruction, and its target if the instruction contains it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Work {
-    compute: Option<Compute>,
+    /// PERF: kept as an event, which is copied from here as a whole; building it anew stalls on the bytes just written.
+    compute: Option<Event>,
     target: Option<u64>,
     /// The reason, if the computation is unknown.
     hidden: Option<Hidden>,
@@ -124,8 +125,8 @@ impl Works {
     }
 
     #[inline]
-    fn get(&self, code: u32) -> Option<Work> {
-        *self.here.get(code as usize)? // At least 32 bits.
+    fn get(&self, code: u32) -> Option<&Work> {
+        self.here.get(code as usize)?.as_ref() // At least 32 bits.
     }
 
     fn keep(&mut self, code: u32, work: Work) {
@@ -140,8 +141,6 @@ impl Works {
 /// Reason why the computation of an instruction is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hidden {
-    /// The trace does not have its bytes.
-    NoBytes,
     /// Its bytes are not a valid instruction, or are a synthetic one without information.
     Undecodable,
     /// The decoder does not know the instruction.
@@ -567,20 +566,13 @@ impl Front {
             self.arrive(of.span.thread.workload, pc, counts);
         }
         self.put(Event::Context(Context { kind: context::INSTRUCTION, place: Place::Address(pc) }));
-        let work = match instrs.code.get(row) {
-            Some(code) if *code != NO_CODE => self.work(of, *code),
-            _ => Work { hidden: Some(Hidden::NoBytes), ..Work::default() },
+        let target = match instrs.code.get(row) {
+            Some(code) if *code != NO_CODE => self.compute(of, *code, counts),
+            _ => {
+                counts.codeless += 1;
+                None
+            }
         };
-        if let Some(compute) = work.compute {
-            counts.computes += 1;
-            self.put(Event::Compute(compute));
-        }
-        match work.hidden {
-            Some(Hidden::NoBytes) => counts.codeless += 1,
-            Some(Hidden::Undecodable) => counts.undecodable += 1,
-            Some(Hidden::Unknown) => counts.unknown += 1,
-            None => {}
-        }
         let Some(class) = instrs.class.get(row) else { return };
         if is_observed {
             let key =
@@ -599,7 +591,7 @@ impl Front {
         let outcome = instrs.taken.get(row).copied().unwrap_or(Taken::Unknown);
         let is_branch = kind == control::BRANCH;
         counts.blind_outcomes += u64::from(is_branch && outcome == Taken::Unknown);
-        let target = instrs.target.get(row).copied().filter(|target| *target != 0).or(work.target);
+        let target = instrs.target.get(row).copied().filter(|target| *target != 0).or(target);
         counts.controls += 1;
         counts.blind_targets += u64::from(target.is_none());
         self.put(Event::Control(Control {
@@ -629,32 +621,51 @@ impl Front {
         self.thread_event(of.span.thread.workload, what, value, counts);
     }
 
+    /// Makes the event of an instruction's computation. Returns the target in the instruction, if it has one.
     #[inline]
-    fn work(&mut self, of: &quipu_model::Batch, code: u32) -> Work {
+    fn compute(&mut self, of: &quipu_model::Batch, code: u32, counts: &mut Counts) -> Option<u64> {
         self.works.turn_to(of.codes.home(of.span.shard));
-        match self.works.get(code) {
-            Some(work) => work,
-            None => self.find_work(of, code),
+        if self.works.get(code).is_none() {
+            self.find_work(of, code);
         }
+        let Some(work) = self.works.get(code) else {
+            counts.codeless += 1;
+            return None;
+        };
+        if let Some(event) = &work.compute {
+            counts.computes += 1;
+            if self.asked.compute & Detail::OFF == 0 {
+                self.batch.events.push(*event);
+            }
+        }
+        match work.hidden {
+            Some(Hidden::Undecodable) => counts.undecodable += 1,
+            Some(Hidden::Unknown) => counts.unknown += 1,
+            None => {}
+        }
+        work.target
     }
 
     #[cold]
-    fn find_work(&mut self, of: &quipu_model::Batch, code: u32) -> Work {
+    fn find_work(&mut self, of: &quipu_model::Batch, code: u32) {
         let without = |hidden| Work { hidden: Some(hidden), ..Work::default() };
-        let Some(known) = of.codes.get(code) else { return without(Hidden::NoBytes) };
+        let Some(known) = of.codes.get(code) else { return };
         let work = match &mut self.decoder {
             None => without(Hidden::Unknown),
             Some(decoder) => match decoder.decode(known.pc, known.bytes()) {
                 Ok(instr) => {
                     let work = decoder.work(&instr, known.pc, known.bytes());
                     let hidden = if work.is_some() { None } else { hidden(&instr) };
-                    Work { compute: work.map(computed), target: instr.target, hidden }
+                    Work {
+                        compute: work.map(|work| Event::Compute(computed(work))),
+                        target: instr.target,
+                        hidden,
+                    }
                 }
                 Err(_) => without(Hidden::Undecodable),
             },
         };
         self.works.keep(code, work);
-        work
     }
 
     #[inline]

@@ -109,7 +109,7 @@ Examples:
   quipu record --windows 1M/100M -- ./server
   quipu cc -O2 list.c -o list && quipu record -o list.trace -- ./list
   quipu record -o - -- ./prog | quipu report -
-  quipu record --events --with valgrind -o ls.prism -- ls
+  quipu record --events --with valgrind -o ls.events -- ls
   quipu record --list
 
 Exit codes:
@@ -246,7 +246,7 @@ fn store_events(
 ) -> Result<Outcome> {
     if path == Path::new("-") {
         return Err(Error::usage("`-o -`: events are not written to standard output")
-            .hint("give the name of a file, such as -o prog.prism")
+            .hint("give the name of a file, such as -o prog.events")
             .into());
     }
     let level = options.level.map(u32::from);
