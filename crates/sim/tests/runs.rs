@@ -443,7 +443,7 @@ fn filtered_traces_have_no_misses_per_instruction_but_a_note() {
         "{seen_of}"
     );
     assert!(
-        !seen_of.contains("\"MPKI\"") && !seen_of.contains("misses for 1,000 instructions\""),
+        !seen_of.contains("\"MPKI\"") && !seen_of.contains("misses per 1,000 instructions\""),
         "{seen_of}"
     );
     let swept: Swept = report(&SweepTool, "cores=1 sizes=1K ways=2", &trace);
