@@ -13,15 +13,27 @@ const GLOSSARY: &str = include_str!("../../../../docs/glossary.md");
 
 /// Words that are not the beginning of the key whose values they stand over.
 const OTHER_WORDS: &[(&str, &str)] = &[
+    ("allocated", "name"),
+    ("as", "kind"),
+    ("at", "position"),
+    ("bytes", "size"),
+    ("bytes_ahead", "stride"),
     ("cache", "name"),
     ("computed_targets", "targets"),
     ("distinct_lines", "lines"),
-    ("instruction", "pc"),
+    ("ended", "ends"),
     ("instrs", "instructions"),
+    ("instruction", "pc"),
     ("level", "name"),
     ("line", "addr"),
+    ("load", "pc"),
+    ("loaded", "bytes_loaded"),
+    ("made_by_call", "made_by"),
     ("mean_distance", "mean"),
     ("median_distance", "median"),
+    ("member", "name"),
+    ("most_at_a_time", "most"),
+    ("not_destroyed_until", "until"),
     ("not_in_a_first_cache", "first_level_misses"),
     ("not_in_a_first_tlb", "first_level_misses"),
     ("not_in_any_cache", "last_level_misses"),
@@ -29,13 +41,17 @@ const OTHER_WORDS: &[(&str, &str)] = &[
     ("of_data", "data_accesses"),
     ("of_instructions", "instr_accesses"),
     ("page", "addr"),
+    ("pixels", "size"),
     ("processors", "cpus"),
     ("raw_memory", "blob_bytes"),
     ("read_from_next_level", "bytes_in"),
     ("share_of_executed", "share"),
     ("site", "pc"),
+    ("stored", "bytes_stored"),
     ("system_calls", "syscalls"),
     ("tlb", "name"),
+    ("type", "name"),
+    ("usage", "format"),
     ("ways", "assoc"),
 ];
 
@@ -102,7 +118,8 @@ impl<'a> Terms<'a> {
         let of = |of: Option<&'static str>| self.terms.iter().filter(move |term| of == Some(term.of));
         let is_short = |term: &&Term| term.key.strip_prefix(word).is_some_and(|rest| rest.starts_with('_'));
         let outermost = self.terms.first().map(|term| term.of);
-        let one = of(self.of).find(|term| is_named(term.key, word));
+        let one = of(self.of).find(|term| term.key == word);
+        let one = one.or_else(|| of(self.of).find(|term| is_named(term.key, word)));
         let one = one.or_else(|| only(of(self.of).filter(is_short)));
         let one = one.or_else(|| of(outermost).find(|term| term.key == word));
         one.or_else(|| only(self.terms.iter().filter(|term| term.key == word))).map(|term| term.doc)
