@@ -95,9 +95,11 @@ fn numbers(told: &Told) -> Vec<(String, Cell)> {
     let mut all = vec![("records".to_owned(), Cell::Count(told.records))];
     all.extend(size.map(|bytes| ("size on disk".to_owned(), Cell::Bytes(bytes))));
     let documents: Vec<_> = told.reports.iter().map(|report| report.document(Detail::Full)).collect();
-    for block in page::figures(&told.reports, &documents, &[]).blocks {
+    for block in page::figures(&*told.trace, &told.reports, &documents, &[]).blocks {
         if let Block::Figures(figures) = block {
-            all.extend(figures.into_iter().map(|figure| (figure.label, figure.value)));
+            // The family may count the records, too.
+            let others = figures.into_iter().filter(|figure| figure.label != "records");
+            all.extend(others.map(|figure| (figure.label, figure.value)));
         }
     }
     all

@@ -140,6 +140,27 @@ fn a_sweep_is_drawn_with_a_line_for_each_number_of_ways() {
     );
 }
 
+#[test]
+fn the_top_of_a_page_has_the_numbers_of_its_family() {
+    let expected: [(&str, &[&str]); 5] = [
+        ("prism/prodcons.prism", &["fetched instructions", "work", "critical path", "synchronizations"]),
+        ("dtrace/classic/agg_ops", &["probes", "aggregations", "CPUs", "records", "most frequent probe"]),
+        ("dtrace/linux/speculation", &["probes", "records", "most frequent probe"]),
+        ("stream/all-types.quipu", &["producers", "kinds of records", "records"]),
+        ("columnar/duckdb.parquet", &["rows of duckdb"]),
+    ];
+    let traces = quipu_testkit::fixtures("drmemtrace").join("..").canonicalize().unwrap();
+    for (trace, labels) in expected {
+        let printed = quipu(["report", "--no-machine", "--html", "-", trace]).current_dir(&traces).output();
+        let page = text(&printed.unwrap().stdout);
+        let (_, lead) = page.split_once("<section class=\"lead\">").unwrap();
+        let (lead, _) = lead.split_once("</section>").unwrap();
+        for label in labels {
+            assert!(lead.contains(&format!(">{label}</dt>")), "{trace}: {label}: {lead}");
+        }
+    }
+}
+
 /// Command lines whose pages have all tables of all analyses but `aggregate`, whose heads its user writes.
 const TABLES: &[&str] = &[
     "analyze counts,check,schedule,mix,branches,working-set,hot,functions,syscalls,opcodes,categories,histogram,\

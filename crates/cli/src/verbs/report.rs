@@ -179,7 +179,7 @@ fn page_documents(
     let told = reports.iter().filter(|report| !report.document(Detail::Brief).blocks.is_empty());
     let told: Vec<Document> = told.map(|report| report.document(Detail::Full)).collect();
     let machine = documents_of(machine, Detail::Full);
-    let figures = page::figures(reports, &told, &machine);
+    let figures = page::figures(trace, reports, &told, &machine);
     let opening = [figures, about::document("Trace", trace, Detail::Full), page::verdict(verdict)];
     let documents = opening.into_iter().chain(told).chain(machine);
     documents.filter(|document| !document.blocks.is_empty()).collect()
