@@ -15,7 +15,7 @@ use quipu_console::Common;
 use quipu_console::flags::{Flagged, Flags, named};
 use quipu_console::input::Input;
 use quipu_console::number;
-use quipu_console::parts::{self, CsvOption};
+use quipu_console::parts::CsvOption;
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, Verdict};
 use quipu_console::simulation::{self, Surroundings};
@@ -298,6 +298,7 @@ impl Printing<'_> {
             all.retain(|document| !document.blocks.is_empty());
             page::write(self.page, self.input, trace, &all, screen)?;
         }
+        let tables = || tables(&self.input.name(), &[name], &found.reports, &found.parts);
         if self.json {
             let results: Map<_, _> =
                 found.reports.iter().map(|report| (name.to_owned(), report.json())).collect();
@@ -306,12 +307,11 @@ impl Printing<'_> {
             answer.insert("results".into(), results.into());
             verdict.add_to(&mut answer);
             screen.json(&answer.into())?;
-        } else if let Some(table) = self.csv.table(&format!("{name}.{usual}")) {
+        } else if let Some(text) = self.csv.text(&format!("{name}.{usual}"), tables)? {
             for sentence in found.reports.iter().flat_map(|report| simulation::remarks(&**report)) {
                 screen.say(format_args!("{sentence}"));
             }
-            let tables = tables(&self.input.name(), &[name], &found.reports, &found.parts);
-            screen.text(&parts::csv(tables, &table, self.csv.columns())?)?;
+            screen.text(&text)?;
         } else if !self.page.is_wanted() {
             screen.documents(&documents)?;
         }
