@@ -137,15 +137,17 @@ fn is_named(key: &str, word: &str) -> bool {
     key == word || OTHER_WORDS.iter().any(|(other, of)| *other == word && *of == key)
 }
 
-/// What the glossary says of a word, or of its singular: `line: the block of memory …`.
+/// What the glossary says of a word, or otherwise of its singular: `line: the block of memory …`.
 fn in_glossary(word: &str) -> Option<String> {
-    let singular = [word.strip_suffix("es"), word.strip_suffix('s'), Some(word)];
     // Rows of its tables; the rows of the last table are links.
-    GLOSSARY.lines().find_map(|line| {
-        let (words, means) = line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | ")?;
-        let name = words.split(", ").find(|name| singular.contains(&Some(key_of(name).as_str())))?;
-        Some(format!("{name}: {}", means.replace('*', "")))
-    })
+    let row = |wanted: &str| {
+        GLOSSARY.lines().find_map(|line| {
+            let (words, means) = line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | ")?;
+            let name = words.split(", ").find(|name| key_of(name) == wanted)?;
+            Some(format!("{name}: {}", means.replace('*', "")))
+        })
+    };
+    [Some(word), word.strip_suffix('s'), word.strip_suffix("es")].into_iter().flatten().find_map(row)
 }
 
 /// A sentence without what it says about values that JSON lacks: a page shows them as empty cells.
@@ -223,5 +225,7 @@ mod tests {
         assert!(of("prefetches").starts_with("prefetch: an access made before"), "{}", of("prefetches"));
         assert!(of("L1D").starts_with("L1D: first-level caches"), "{}", of("L1D"));
         assert_eq!(of("DynamoRIO"), "", "projects are not words");
+        assert!(of("times").starts_with("times: ") && of("time").starts_with("time: "), "not the singular");
+        assert!(of("LL miss rate").starts_with("miss rate: "), "{}", of("LL miss rate"));
     }
 }
