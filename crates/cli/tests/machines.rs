@@ -36,7 +36,7 @@ fn a_listed_machine_is_simulated_as_a_copy_of_its_file_is() {
     assert_eq!(answer(&["sim", "--machine", "list"]), table, "also without a simulation");
     for (line, help) in [
         (&["sim", "--machine", "amd-zen3"][..], "quipu sim cache --machine amd-zen3"),
-        (&["sim", "-q"], "quipu sim cache TRACE"),
+        (&["sim", "-q"][..], "quipu sim cache TRACE"),
     ] {
         let output = quipu(line);
         assert_eq!(output.status.code(), Some(2), "{line:?}");
