@@ -71,7 +71,7 @@ pub const MACHINE: OptionSpec = option(
     "machine",
     Kind::Text,
     "none",
-    "machine of a real processor, such as amd-zen3; `quipu sim cache --machine list` lists them with their sources",
+    "machine of a real processor, such as amd-zen3; `quipu sim --machine list` lists them with their sources",
     OF_MACHINE,
 )
 .excludes(CACHE_OPTIONS);

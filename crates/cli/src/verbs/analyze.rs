@@ -203,9 +203,10 @@ fn analyse(options: &Options, common: &Common, screen: &Screen) -> Result<Outcom
         }
         verdict.add_to(&mut answer);
         screen.json(&answer.into())?;
-    } else if let Some(only) = options.csv.table("") {
-        let tables = tables(&options.input.name(), &names, &outcome.reports, &outcome.parts);
-        screen.text(&parts::csv(tables, &only, options.csv.columns())?)?;
+    } else if let Some(text) =
+        options.csv.text("", || tables(&options.input.name(), &names, &outcome.reports, &outcome.parts))?
+    {
+        screen.text(&text)?;
     } else if !options.page.is_wanted() {
         screen.documents(&documents())?;
     }
