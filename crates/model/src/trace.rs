@@ -7,7 +7,7 @@ use crate::finding::{Finding, RuleInfo};
 use crate::options::{Given, OptionSpec, Options};
 use crate::pass::Tool;
 use crate::print::{Printer, RowForm};
-use crate::schema::{Schema, Text};
+use crate::schema::Schema;
 use crate::table::TableBuf;
 use crate::thread::ThreadId;
 use crate::transform::{Comparison, Transform};
