@@ -10,7 +10,7 @@ use quipu::source::{PackOptions, Packing};
 use quipu_capture::limits::Limits;
 use quipu_capture::program::Program;
 use quipu_capture::record::{Job, Prints, front_end};
-use quipu_capture::tsan::record::is_instrumented;
+use quipu_capture::tsan::runtime::is_instrumented;
 use quipu_console::Common;
 use quipu_console::parts;
 use quipu_console::screen::{Outcome, Result, Screen, Stop};
