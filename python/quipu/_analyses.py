@@ -195,7 +195,7 @@ class Analyses:
     ) -> Result:
         """Numbers of records of each kind, in total and for each thread.
 
-        For traces of format drmemtrace.
+        For traces of format cacheray, drmemtrace.
 
         per_thread: Each thread's counts are always printed; accepted for compatibility with other tools.
         """
