@@ -13,6 +13,7 @@ use quipu_model::fresh::{self, cannot};
 use quipu_model::{Damaged, Finding, Place, RuleInfo, Severity};
 use quipu_model::{Error, Result};
 use quipu_source::Pool;
+use quipu_symbols::places::Places;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -82,6 +83,8 @@ pub fn record(job: &Job) -> Result<Summary> {
             for made in [&trace, &kept] {
                 fs::remove_file(made).map_err(|cause| cannot("remove", made, cause))?;
             }
+            // It is missing if nothing was allocated.
+            let _ = fs::remove_file(Places::path_beside(&trace));
             continue;
         }
         is_limited |= matches!(summary.ending, Ending::SizeReached | Ending::DiskFull);

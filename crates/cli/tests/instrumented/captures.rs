@@ -424,3 +424,29 @@ fn records_of_a_trace_of_a_recording_are_counted() {
         assert_eq!(total[key], of(tag), "{key}");
     }
 }
+
+#[test]
+fn types_of_a_recorded_program_say_where_memory_was_allocated() {
+    for compiler in compilers(C) {
+        let scene = Scene::new(compiler);
+        scene.compile(SOURCE, "prog.c", &["-O0", "-pthread"]);
+        let record = ["record", "-q", "-o", "prog.trace", "--", "./prog"];
+        assert!(quipu().current_dir(&scene.folder).args(record).output().unwrap().status.success());
+        let line_of = |text: &str| SOURCE.lines().position(|line| line.contains(text)).unwrap() + 1;
+        let place = format!("make prog.c:{} < main prog.c:{}", line_of("malloc(sizeof"), line_of("make(7)"));
+        let types = ["analyze", "types", "--binary", "prog", "prog.trace"];
+        let answer: Value = serde_json::from_str(&said(&scene, &[&types[..], &["--json"]].concat())).unwrap();
+        let sites = answer["results"]["types"]["sites"].as_array().unwrap();
+        let site = sites.iter().find(|site| site["allocated"] == place);
+        assert_eq!(site.unwrap()["type"], "node", "{compiler}: {answer}");
+        assert!(said(&scene, &types).contains(&place), "{compiler}");
+        // Without the file, equal annotations are one site.
+        fs::remove_file(scene.path("prog.trace.places")).unwrap();
+        assert!(!said(&scene, &types).contains(&place), "{compiler}");
+        // A file of this name that is another stays as it is.
+        fs::write(scene.path("prog.trace.places"), "mine").unwrap();
+        let convert = ["convert", "-q", "--to", "cacheray", "--force", "prog.quipu", "-o", "prog.trace"];
+        said(&scene, &convert);
+        assert_eq!(fs::read(scene.path("prog.trace.places")).unwrap(), b"mine");
+    }
+}
