@@ -297,7 +297,7 @@ fn read_environment() -> bool {
 }
 
 /// Whether a program of this name is one by which a build tries what the compiler can do, or that a build makes for itself:
-/// those of autoconf, CMake, meson and cargo. Nobody asks for recordings of these.
+/// those of autoconf, CMake, meson and cargo. Their recordings are of no use.
 fn is_trial(name: &[u8]) -> bool {
     const STARTS: [&[u8]; 5] =
         [b"conftest", b"cmTC_", b"sanity_check_for_", b"sanitycheck", b"build-script-"];

@@ -37,7 +37,10 @@ pub fn is_instrumented(command: &[OsString]) -> bool {
 pub(super) fn linked(program: &Path) -> Option<Linked> {
     let cache = ReadCache::new(File::open(program).ok()?);
     let file = object::File::parse(&cache).ok()?;
-    let is_needed = |name: &[u8]| Path::new(OsStr::from_bytes(name)).file_name() == Some(LIBRARY.as_ref());
+    let is_needed = |name: &[u8]| {
+        let name = Path::new(OsStr::from_bytes(name)).file_name();
+        name.is_some_and(|name| name == LIBRARY)
+    };
     if file.import_libraries().is_ok_and(|all| all.flatten().any(|library| is_needed(library.name()))) {
         return Some(Linked::Shared);
     }

@@ -46,8 +46,8 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
-    /// Recording method; `--list` shows them. Default: tsan for programs of `quipu cc`, otherwise the first that is usable
-    /// here
+    /// Recording method; `--list` shows them. Default: tsan for programs that `quipu cc` compiled, or that are linked with such
+    /// libraries; otherwise the first that is usable here
     #[arg(long, value_name = "FRONT-END", default_value = "auto")]
     with: String,
     /// Output, `-` for a stream on standard output; by default a folder like `drmemtrace.ls.4711.0000.dir` in the working
