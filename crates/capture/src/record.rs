@@ -167,7 +167,7 @@ pub const FRONT_ENDS: &[FrontEnd] = &[
     FrontEnd {
         name: "tsan",
         alias: "",
-        gives: "cacheray: typed accesses of threads, for programs that `quipu cc` compiled",
+        gives: "cacheray: typed accesses of threads, for programs and libraries that `quipu cc` compiled",
         usable: tsan::record::usable,
         record: tsan::record::record,
         for_children: "--follow-fork",
@@ -223,7 +223,7 @@ impl FrontEnd {
 /// # Errors
 /// `Usage` if there is none of this name.
 pub fn front_end(name: &str, command: &[OsString]) -> Result<&'static FrontEnd> {
-    if name == "auto" && tsan::record::is_instrumented(command) {
+    if name == "auto" && tsan::runtime::is_instrumented(command) {
         return front_end("tsan", command);
     }
     if name == "auto" {

@@ -39,7 +39,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use verbs::Verb;
+use verbs::{Verb, compile};
 
 /// Reads and analyses program-execution traces.
 #[derive(Debug, Parser)]
@@ -105,6 +105,7 @@ struct Parsed {
 /// Parses a command line. With `keeps_inputs`, its inputs stay registered until the process ends, otherwise only while they
 /// are read.
 fn parse(args: Vec<OsString>, keeps_inputs: bool) -> Result<Parsed, clap::Error> {
+    let args = compile::escaped(args);
     let is_harmless = are_harmless(&args);
     let own = || match is_harmless {
         true => definition(),

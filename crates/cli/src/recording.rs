@@ -3,7 +3,8 @@
 use quipu::model::Error;
 use quipu::model::fresh::Replace;
 use quipu::model::number::{counted, grouped};
-use quipu::source::{PackOptions, Packing, Pool};
+use quipu::model::transform::packing_for;
+use quipu::source::Pool;
 use quipu_capture::tsan::trace::Output;
 use quipu_capture::tsan::{Ending, Summary, collect};
 use quipu_console::rewrite::{self, Target};
@@ -32,17 +33,11 @@ pub(crate) fn make(
     screen: &Screen,
 ) -> Result<Outcome> {
     let path = &target.path;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let packing = match &target.container {
-        Some(container) => Packing::named(container).ok_or_else(|| {
-            Error::usage(format!("`--container` is plain, zstd, snappy or gzip, found `{container}`"))
-        })?,
-        None => Packing::of_file_name(&name).unwrap_or(Packing::Plain),
-    };
+    let packing = packing_for(target.container.as_deref(), target.level, path)?;
     let pool = Pool::new(std::thread::available_parallelism().map_or(1, usize::from)).map_err(Error::from)?;
     let output = Output {
         path,
-        packing: &PackOptions::new(packing),
+        packing: &packing,
         replace: if target.force { Replace::Allowed } else { Replace::Never },
         pool: &pool,
         damaged: target.damaged,

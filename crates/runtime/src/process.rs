@@ -259,7 +259,12 @@ fn send() -> bool {
 
 /// Reads the options from the environment; false if nothing is to be recorded.
 fn read_environment() -> bool {
-    let pattern = variable(c"QUIPU_OUT").unwrap_or(DEFAULT_PATTERN);
+    let pattern = match variable(c"QUIPU_OUT") {
+        Some(pattern) => pattern,
+        // SAFETY: the C library's own string.
+        None if unsafe { text_at(program_invocation_short_name) }.is_some_and(is_trial) => return false,
+        None => DEFAULT_PATTERN,
+    };
     if pattern.is_empty() || pattern == b"off" {
         return false;
     }
@@ -289,6 +294,14 @@ fn read_environment() -> bool {
     }
     PATTERN_BYTES.store(kept.n_bytes, Ordering::Relaxed);
     true
+}
+
+/// Whether a program of this name is one by which a build tries what the compiler can do, or that a build makes for itself:
+/// those of autoconf, CMake, meson and cargo. Their recordings are of no use.
+fn is_trial(name: &[u8]) -> bool {
+    const STARTS: [&[u8]; 5] =
+        [b"conftest", b"cmTC_", b"sanity_check_for_", b"sanitycheck", b"build-script-"];
+    STARTS.iter().any(|start| name.starts_with(start)) || name == b"output.exe" || name == b"rustc"
 }
 
 /// A variable of the environment; to be used at once, before the program changes it.

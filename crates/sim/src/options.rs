@@ -146,6 +146,14 @@ pub const TYPES: OptionSpec = option(
     "file of types from Cacheray's extractor; used for types that the program lacks",
     TYPING,
 );
+/// A file of the places where regions were allocated.
+pub const PLACES: OptionSpec = option(
+    "places",
+    Kind::Path,
+    "none",
+    "file that says where regions were allocated, as recording writes it beside a trace: `NAME.places`",
+    TYPING,
+);
 pub(crate) const CONFIG: OptionSpec = option(
     "config",
     Kind::Path,

@@ -10,13 +10,17 @@
 //! | [`show`] | textual form of events |
 //! | [`sites`] | types of allocations |
 //! | [`record`](mod@record) | running such a program and converting its recording |
+//! | [`runtime`] | the runtime that programs have, or that is loaded into them |
 //! | [`wrap`] | compilers for such programs |
+//! | [`build_files`] | files with which build systems compile such programs |
 //!
 //! Recordings are streams, described in docs/formats/stream.md.
 
+pub mod build_files;
 pub mod file;
 pub mod merge;
 pub mod record;
+pub mod runtime;
 pub mod show;
 pub mod sites;
 pub mod trace;

@@ -10,12 +10,15 @@ use quipu_cacheray::write::{TraceWriter, Written};
 use quipu_cells::cell::{access, atomic, heap, sync};
 use quipu_cells::event::{self, Event};
 use quipu_model::damaged::{Damaged, Intake, SoFar};
-use quipu_model::fresh::Replace;
+use quipu_model::fresh::{Replace, cannot};
 use quipu_model::lens::MAX_RANGE_BYTES;
 use quipu_model::{Error, Finding, Result};
 use quipu_source::{PackOptions, Pool};
+use quipu_symbols::places::Places;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
 use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -122,6 +125,9 @@ pub fn collect(capture: &Path, output: &Output<'_>) -> Result<Summary> {
         live: BTreeMap::new(),
         blocks: FxHashMap::default(),
         sites: Sites::default(),
+        places: Places::default(),
+        place_of: FxHashMap::default(),
+        place_named: FxHashMap::default(),
         summary: Summary::of(&capture),
     };
     for (from, to) in output.source_map {
@@ -135,7 +141,7 @@ pub fn collect(capture: &Path, output: &Output<'_>) -> Result<Summary> {
     for (index, thread) in capture.threads().iter().enumerate().take(maker.threads.len()) {
         maker.settle(Who { index, tid: thread.tid })?;
     }
-    let Maker { writer, sites, mut summary, .. } = maker;
+    let Maker { writer, sites, mut places, mut summary, .. } = maker;
     summary.program = sites.program();
     let mut findings = capture.findings(&told.findings);
     summary.duration = duration(&capture, &told);
@@ -151,7 +157,32 @@ pub fn collect(capture: &Path, output: &Output<'_>) -> Result<Summary> {
     }
     (summary.findings, summary.doubtful_from) = (reading.findings, reading.doubtful_from);
     summary.written = writer.finish()?;
+    places.set_trace_bytes(summary.written.packed_bytes);
+    keep_places(&places, output.path)?;
     Ok(summary)
+}
+
+/// Writes the places of a trace beside it; removes those of an earlier one. A file of that name that is something else stays,
+/// and devices and pipes have none.
+fn keep_places(places: &Places, trace: &Path) -> Result<()> {
+    let path = Places::path_beside(trace);
+    let is_other = match Places::trace_bytes_in(&path) {
+        Ok(found) => found.is_none(),
+        Err(cause) => cause.kind() != io::ErrorKind::NotFound,
+    };
+    if is_other || !trace.is_file() {
+        return Ok(());
+    }
+    if places.is_empty() {
+        let _ = fs::remove_file(&path);
+        return Ok(());
+    }
+    let written = File::create(&path).and_then(|file| {
+        let mut out = BufWriter::new(file);
+        places.write(&mut out)?;
+        out.flush()
+    });
+    written.map_err(|cause| cannot("write", &path, cause))
 }
 
 impl Summary {
@@ -200,6 +231,8 @@ struct Allocated {
     element_bytes: u64,
     n_elements: u64,
     name: Vec<u8>,
+    /// Number of the place that allocated it, or gave it its type.
+    place: Option<u32>,
     /// The part that the program uses, if a layer of allocators has a header before it.
     inner: Option<Box<Allocated>>,
 }
@@ -212,6 +245,10 @@ struct Maker {
     /// Size in bytes of heap blocks, by address.
     blocks: FxHashMap<u64, u64>,
     sites: Sites,
+    places: Places,
+    /// Numbers of places by the return address of the call, and that of the function that makes it; 0 without a caller.
+    place_of: FxHashMap<(u64, u64), Option<u32>>,
+    place_named: FxHashMap<String, Option<u32>>,
     summary: Summary,
 }
 
@@ -252,6 +289,8 @@ impl Maker {
             }
             Event::Module { base, bytes, path } => {
                 self.sites.module(*base, *bytes, path);
+                // Other code may be at these addresses from now on.
+                self.place_of.clear();
                 Ok(())
             }
             Event::Hole => {
@@ -319,8 +358,10 @@ impl Maker {
         let n_bytes = element_bytes.saturating_mul(n_elements);
         let callers = self.threads[who.index].callers.iter().rev().copied();
         let kind = self.sites.type_of(region.pc, callers, element_bytes, n_elements);
+        let place = self.place(who, region.pc);
+        let name = UNTYPED.to_vec();
         let mut allocated =
-            Allocated { addr: region.addr, element_bytes, n_elements, name: UNTYPED.to_vec(), inner: None };
+            Allocated { addr: region.addr, element_bytes, n_elements, name, place, inner: None };
         match kind {
             Ok(kind) => {
                 match kind.sort {
@@ -332,6 +373,7 @@ impl Maker {
                     element_bytes: kind.size,
                     n_elements: (n_bytes - kind.header) / kind.size.max(1),
                     name: kind.name.into_bytes(),
+                    place,
                     inner: None,
                 };
                 if kind.header == 0 {
@@ -348,6 +390,25 @@ impl Maker {
         }
         self.threads[who.index].allocated = Some(allocated);
         Ok(())
+    }
+
+    /// The number of the place of a call: where it is, and where the function that makes it is called. `None` if there are too
+    /// many places.
+    fn place(&mut self, who: Who, pc: u64) -> Option<u32> {
+        let caller = self.threads[who.index].callers.last().copied().unwrap_or(0);
+        if let Some(known) = self.place_of.get(&(pc, caller)) {
+            return *known;
+        }
+        let mut words = self.sites.spot(pc).place(pc);
+        if caller != 0 {
+            words.push_str(" < ");
+            words.push_str(&self.sites.spot(caller).place(caller));
+        }
+        let known = self.place_named.get(&words).copied();
+        let number = known.unwrap_or_else(|| self.places.add_name(&words));
+        self.place_named.insert(words, number);
+        self.place_of.insert((pc, caller), number);
+        number
     }
 
     /// Writes the pending allocation, which no annotation has replaced.
@@ -405,6 +466,7 @@ impl Maker {
             element_bytes: region.element_bytes,
             n_elements: region.n_elements,
             name: region.name.to_vec(),
+            place: self.place(who, region.pc),
             inner: None,
         };
         self.begin(who, allocated)
@@ -427,6 +489,9 @@ impl Maker {
         while element_bytes > u32::MAX.into() {
             element_bytes = element_bytes.div_ceil(2);
             n_elements = n_elements.saturating_mul(2);
+        }
+        if let Some(place) = region.place {
+            self.places.add_region(self.writer.n_records(), place);
         }
         self.writer.record(&Record::Add(Add {
             tag: ADD,

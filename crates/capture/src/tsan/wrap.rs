@@ -5,6 +5,7 @@
 //! whenever instrumentation is requested; so a command that compiles and links is split into two steps.
 
 use crate::library;
+use crate::tsan::build_files::header_folder;
 use quipu_model::fresh::cannot;
 use quipu_model::{Error, Result};
 use std::ffi::{OsStr, OsString};
@@ -19,6 +20,23 @@ pub enum Family {
     Gcc,
     /// clang and clang++.
     Clang,
+}
+
+impl Family {
+    /// Flags that instrument what is compiled.
+    pub(super) fn flags(self) -> &'static [&'static str] {
+        match self {
+            Family::Gcc => &["-fsanitize=thread", "--param", "tsan-distinguish-volatile=1"],
+            // Otherwise clang omits a read that is followed by a write to the same address.
+            Family::Clang => &[
+                "-fsanitize=thread",
+                "-mllvm",
+                "-tsan-instrument-read-before-write=1",
+                "-mllvm",
+                "-tsan-distinguish-volatile=1",
+            ],
+        }
+    }
 }
 
 /// How to link the runtime.
@@ -250,18 +268,10 @@ fn roles(args: &[OsString]) -> Vec<Role> {
 
 /// Compiler flags, placed before the user's so that those take precedence.
 fn compile_flags(family: Family, args: &[OsString], include: Option<&Path>) -> Vec<OsString> {
-    let mut flags: Vec<OsString> = vec!["-fsanitize=thread".into()];
+    let mut flags: Vec<OsString> = family.flags().iter().map(OsString::from).collect();
     if !args.iter().any(|arg| arg.as_bytes().starts_with(b"-g")) {
         // Types and lines come from debug information, which does not change code.
         flags.push("-g".into());
-    }
-    match family {
-        // Otherwise clang omits a read that is followed by a write to the same address.
-        Family::Clang => flags.extend(
-            ["-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-distinguish-volatile=1"]
-                .map(OsString::from),
-        ),
-        Family::Gcc => flags.extend(["--param".into(), "tsan-distinguish-volatile=1".into()]),
     }
     if let Some(folder) = include {
         flags.extend(["-idirafter".into(), folder.into()]);
@@ -471,29 +481,6 @@ impl Drop for Temporary {
     }
 }
 
-/// The header for annotations in programs.
-pub const HEADER: &str = include_str!("../../../runtime/include/quipu.h");
-
-/// A folder in the user's cache that contains `quipu.h`; `None` if it cannot be created, which matters only to programs that
-/// include the header.
-fn header_folder() -> Option<PathBuf> {
-    let cache = match std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()) {
-        Some(path) => PathBuf::from(path),
-        None => PathBuf::from(std::env::var_os("HOME")?).join(".cache"),
-    };
-    let folder = cache.join("quipu/include");
-    let path = folder.join("quipu.h");
-    if std::fs::read(&path).is_ok_and(|known| known == HEADER.as_bytes()) {
-        return Some(folder);
-    }
-    std::fs::create_dir_all(&folder).ok()?;
-    // Compilers that run at the same time see either the old or the new file.
-    let fresh = folder.join(format!("quipu.h.{}", std::process::id()));
-    std::fs::write(&fresh, HEADER).ok()?;
-    std::fs::rename(&fresh, &path).ok()?;
-    Some(folder)
-}
-
 /// Flags for `rustc` that instrument loads and stores and link the runtime; they work with stable compilers.
 ///
 /// The runtime is linked before the C library, whose `malloc` it replaces. It is linked once more for programs without loads
@@ -597,7 +584,7 @@ mod tests {
     }
 
     const LINK: &str = "-Wl,--push-state,--no-as-needed /lib/q/librt.so -Wl,--pop-state -Wl,-rpath,/lib/q";
-    const GCC: &str = "-fsanitize=thread -g --param tsan-distinguish-volatile=1";
+    const GCC: &str = "-fsanitize=thread --param tsan-distinguish-volatile=1 -g";
 
     #[test]
     fn flags_that_would_leave_nothing_to_record_are_left_out() {

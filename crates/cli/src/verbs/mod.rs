@@ -4,7 +4,7 @@ mod analyze;
 mod assemble;
 mod check;
 mod collect;
-mod compile;
+pub(crate) mod compile;
 mod completions;
 mod convert;
 mod describe;

@@ -5,7 +5,7 @@ use crate::compare;
 use crate::naming;
 use crate::page::{self, PageOptions};
 use crate::summary;
-use crate::typing::{Typing, give};
+use crate::typing::{Typing, give, give_places};
 use quipu::engine::{Planned, plan, tables};
 use quipu::model::doc::Document;
 use quipu::model::pass::Detail;
@@ -209,6 +209,7 @@ fn plan_report(
             }
         }
         give(&options.typing, tool.info(), &mut given);
+        give_places(&options.input.stored.path, tool.info(), &mut given);
         match plan(tool, &given, trace) {
             Ok(ready) => planned.push(ready),
             Err(error) if matches!(error.kind(), ErrorKind::Missing | ErrorKind::Unsupported) => {

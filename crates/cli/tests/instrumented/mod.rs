@@ -8,6 +8,7 @@
 mod accesses;
 mod captures;
 mod hooks;
+mod libraries;
 mod live;
 mod processes;
 mod rust;
