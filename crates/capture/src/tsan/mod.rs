@@ -11,10 +11,12 @@
 //! | [`sites`] | types of allocations |
 //! | [`record`](mod@record) | running such a program and converting its recording |
 //! | [`wrap`] | compilers for such programs |
+//! | [`link`] | linking such programs |
 //!
 //! Recordings are streams, described in docs/formats/stream.md.
 
 pub mod file;
+pub mod link;
 pub mod merge;
 pub mod record;
 pub mod show;

@@ -92,11 +92,11 @@ fn each_hook_records_what_its_name_says() {
         pieces(1),
     ));
     calls.push((
-        "failed += __tsan_memcpy(P, text, 21L) != (void *)P || memcmp(P, text, 22)".into(),
+        "failed += __tsan_memcpy(P, text, 21L) != (void *)P || differs(P, text, 22)".into(),
         pieces(1),
     ));
     calls.push((
-        "failed += __tsan_memmove(P, text, 21L) != (void *)P || memcmp(P, text, 22)".into(),
+        "failed += __tsan_memmove(P, text, 21L) != (void *)P || differs(P, text, 22)".into(),
         pieces(1),
     ));
     let mut body = String::new();
@@ -104,7 +104,9 @@ fn each_hook_records_what_its_name_says() {
         writeln!(body, "    {};", call.replace('P', &format!("cells[{nth}]"))).unwrap();
     }
     let source = format!(
-        "#include <stdio.h>\n#include <string.h>\n\
+        "#include <stdio.h>\n\
+         __attribute__((no_sanitize(\"thread\"))) static int differs(const char *a, const char *b, int n) {{\n    \
+         while (n--) if (*a++ != *b++) return 1;\n    return 0;\n}}\n\
          void *__tsan_memset(void *, int, unsigned long), *__tsan_memcpy(void *, const void *, unsigned long), \
          *__tsan_memmove(void *, const void *, unsigned long);\n\
          static char cells[{}][64] __attribute__((aligned(64)));\n\
