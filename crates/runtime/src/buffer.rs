@@ -202,7 +202,7 @@ fn begin_thread(thread: &Thread) -> bool {
         return false;
     }
     process::call_at_end_of_thread();
-    put_sync(sync::START, own_name(), 0, [thread.ticket.take(), 0]);
+    put_sync(sync::START, own_name(), 0, [thread.ticket.take(), thread.stack.take()]);
     if thread.number.get() == 1 {
         modules::tell(true);
     }
@@ -234,7 +234,7 @@ fn describe(thread: &Thread) -> bool {
 }
 
 /// The C library's identifier of this thread.
-fn own_name() -> u64 {
+pub(crate) fn own_name() -> u64 {
     // SAFETY: a query without arguments.
     unsafe { libc::pthread_self() }
 }

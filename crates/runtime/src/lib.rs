@@ -15,7 +15,7 @@
 //! | `modules` | loaded modules and their addresses |
 //! | `hooks`, `atomics`, `coverage` | functions that compilers call |
 //! | `header`, `annotate` | functions that programs call |
-//! | `heap`, `threads` | functions of the C library that are interposed |
+//! | `heap`, `threads`, `contexts` | functions of the C library that are interposed |
 //! | `copies` | functions of the C library as which the program's objects are linked |
 //! | `next` | the functions that ours interpose |
 //!
@@ -49,6 +49,7 @@ mod annotate;
 mod atomics;
 mod buffer;
 mod checksum;
+mod contexts;
 mod copies;
 mod coverage;
 mod header;

@@ -58,6 +58,8 @@ pub(crate) struct Thread {
     pub(crate) resolving: Own<u32>,
     /// Number of times that the end of the thread was postponed.
     pub(crate) n_ends: Own<u32>,
+    /// Lowest address of its stack; 0 if unknown.
+    pub(crate) stack: Own<u64>,
 }
 
 const _: () = assert!(size_of::<Thread>() <= 128);

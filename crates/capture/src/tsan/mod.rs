@@ -6,7 +6,9 @@
 //! |---|---|
 //! | [`mod@file`] | recordings, whole or damaged |
 //! | [`merge`] | events of all threads, in an order in which they can have happened |
+//! | [`callers`] | call stacks |
 //! | [`trace`] | conversion of events to records |
+//! | [`freed`] | freed memory that became stacks |
 //! | [`show`] | textual form of events |
 //! | [`sites`] | types of allocations |
 //! | [`record`](mod@record) | running such a program and converting its recording |
@@ -15,7 +17,9 @@
 //!
 //! Recordings are streams, described in docs/formats/stream.md.
 
+pub mod callers;
 pub mod file;
+mod freed;
 pub mod link;
 pub mod merge;
 pub mod record;

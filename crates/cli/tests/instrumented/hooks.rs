@@ -46,7 +46,9 @@ fn every_name_is_exported_by_both_libraries() {
         pthread_create pthread_join pthread_mutex_lock pthread_mutex_trylock pthread_mutex_unlock \
         pthread_rwlock_rdlock pthread_rwlock_wrlock pthread_rwlock_unlock pthread_spin_lock pthread_spin_unlock \
         pthread_cond_wait pthread_cond_timedwait pthread_cond_signal pthread_cond_broadcast \
-        pthread_barrier_wait sem_wait sem_post";
+        pthread_barrier_wait sem_wait sem_post \
+        setjmp _setjmp __sigsetjmp longjmp _longjmp siglongjmp __longjmp_chk \
+        getcontext setcontext swapcontext makecontext";
     names.extend(others.split_whitespace().map(str::to_owned));
     for (file, flag) in [("libquipu_rt.so", "-D"), ("libquipu_rt.a", "-g")] {
         let listed =

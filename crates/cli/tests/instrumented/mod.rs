@@ -13,6 +13,7 @@ mod live;
 mod processes;
 mod rust;
 mod sent;
+mod stacks;
 mod types;
 mod wrappers;
 
