@@ -78,7 +78,7 @@ pub fn record(job: &Job) -> Result<Summary> {
         );
     }
     let pool = Pool::new(std::thread::available_parallelism().map_or(1, usize::from))?;
-    let (mut processes, mut is_limited) = (Vec::new(), false);
+    let (mut processes, mut is_limited, mut warning) = (Vec::new(), false, None);
     let findings = other_build(&program.path)?.into_iter().collect();
     for (nth, (name, capture)) in captures.iter().enumerate() {
         // The first is the program itself.
@@ -97,6 +97,9 @@ pub fn record(job: &Job) -> Result<Summary> {
         // The recording is a trace as well, and is kept if the conversion cannot be written.
         fresh::rename(capture, &kept, job.replace)?;
         let summary = collect(&kept, &output)?;
+        if nth == 0 {
+            warning = summary.warning();
+        }
         is_limited |= matches!(summary.ending, Ending::SizeReached | Ending::DiskFull);
         processes.push(ProcessSummary {
             pid: u32::try_from(summary.pid).unwrap_or(0),
@@ -118,6 +121,7 @@ pub fn record(job: &Job) -> Result<Summary> {
         program: program.path,
         processes,
         findings,
+        warning,
         n_refused: 0,
         is_limited,
         status,

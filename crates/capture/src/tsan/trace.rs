@@ -54,6 +54,9 @@ pub struct Summary {
     pub n_bytes_typed: u64,
     /// Allocations whose type is unknown, by reason.
     pub unknown: BTreeMap<Unknown, Allocations>,
+    /// Allocations by the program itself, not by libraries, and those of them whose types cannot be looked for, for want of
+    /// debug information or source.
+    pub n_own: [u64; 2],
     /// Annotations by the program: starts and ends of regions.
     pub n_annotations: u64,
     /// Function calls.
@@ -172,6 +175,7 @@ impl Summary {
             n_typed: 0,
             n_bytes_typed: 0,
             unknown: BTreeMap::new(),
+            n_own: [0; 2],
             n_annotations: 0,
             n_calls: 0,
             n_syncs: 0,
@@ -183,6 +187,22 @@ impl Summary {
             findings: Vec::new(),
             doubtful_from: None,
             written: Written::default(),
+        }
+    }
+
+    /// A sentence for people if the trace shows little of the program.
+    pub fn warning(&self) -> Option<&'static str> {
+        let [n_own, n_unread] = self.n_own;
+        if self.n_accesses + self.n_atomics == 0 {
+            Some(
+                "nothing was accessed: is all of the program compiled with `quipu cc` or `quipu c++`, and is recording not paused from the start?",
+            )
+        } else if n_own > 0 && n_own == n_unread {
+            Some(
+                "no allocation has a type: compile with `-g`, keep sources where they were (or convert the recording with `--source-map FROM=TO`), and `.dwo` files beside what was made of them",
+            )
+        } else {
+            None
         }
     }
 }
@@ -351,6 +371,8 @@ impl Maker {
             self.live.remove(&old);
         }
         self.summary.n_allocations += 1;
+        let is_own = u64::from(self.sites.is_in_program(region.pc));
+        self.summary.n_own[0] += is_own;
         self.blocks.insert(region.addr, n_bytes);
         let (element_bytes, n_elements) = (region.element_bytes, region.n_elements);
         let callers = self.callers.of(who).iter().rev().copied();
@@ -377,6 +399,9 @@ impl Maker {
                 }
             }
             Err(why) => {
+                if matches!(why, Unknown::NoDebugInfo | Unknown::NoSource) {
+                    self.summary.n_own[1] += is_own;
+                }
                 let unknown = self.summary.unknown.entry(why).or_default();
                 unknown.n_allocations += 1;
                 unknown.n_bytes = unknown.n_bytes.saturating_add(n_bytes);

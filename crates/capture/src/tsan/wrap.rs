@@ -149,7 +149,7 @@ pub fn plan(
         .hint("leave `-static` out"));
     }
     let linking = if links && !has(BARE_LINK) { link_flags(runtime) } else { Vec::new() };
-    let compiling = compile_flags(family, args, include);
+    let compiling = compile_flags(family, include);
     if !links {
         return Ok(Plan { commands: vec![join(&compiling, args)] });
     }
@@ -261,12 +261,10 @@ fn roles(args: &[OsString]) -> Vec<Role> {
 }
 
 /// Compiler flags, placed before the user's so that those take precedence.
-fn compile_flags(family: Family, args: &[OsString], include: Option<&Path>) -> Vec<OsString> {
-    let mut flags: Vec<OsString> = vec!["-fsanitize=thread".into()];
-    if !args.iter().any(|arg| arg.as_bytes().starts_with(b"-g")) {
-        // Types and lines come from debug information, which does not change code.
-        flags.push("-g".into());
-    }
+fn compile_flags(family: Family, include: Option<&Path>) -> Vec<OsString> {
+    // Types and lines come from debug information, which does not change code. Other options for it may follow, some of which
+    // (`-gsplit-dwarf`) do not ask for it.
+    let mut flags: Vec<OsString> = ["-fsanitize=thread", "-g"].map(OsString::from).into();
     match family {
         // Otherwise clang omits a read that is followed by a write to the same address.
         Family::Clang => flags.extend(
@@ -350,10 +348,14 @@ fn usable(family: Family, args: &[OsString]) -> (Vec<OsString>, Vec<&'static str
     let compiles = roles.contains(&Role::Source);
     for (arg, role) in args.iter().zip(&roles) {
         let text = if *role == Role::Option { arg.to_string_lossy() } else { "".into() };
-        if let Some(list) = text.strip_prefix("-fsanitize=") {
-            let others: Vec<&str> = list.split(',').filter(|name| *name != "thread").collect();
+        let sanitized = [("-fsanitize=", &["thread"][..]), ("-fno-sanitize=", &["thread", "all"][..])];
+        let found = sanitized.into_iter().find_map(|(option, own)| {
+            let list = text.strip_prefix(option)?;
+            Some((option, list.split(',').filter(|name| !own.contains(name)).collect::<Vec<_>>()))
+        });
+        if let Some((option, others)) = found {
             if !others.is_empty() {
-                kept.push(format!("-fsanitize={}", others.join(",")).into());
+                kept.push(format!("{option}{}", others.join(",")).into());
             }
             continue;
         }
@@ -621,6 +623,10 @@ mod tests {
         assert_eq!(kept(Family::Clang, "-flto a.c"), ("-flto a.c".into(), 0));
         let both = "-fsanitize=thread -fsanitize=undefined,thread a.o";
         assert_eq!(kept(Family::Clang, both), ("-fsanitize=undefined a.o".into(), 0));
+        assert_eq!(
+            kept(Family::Gcc, "-fno-sanitize=thread,vptr -fno-sanitize=all a.c").0,
+            "-fno-sanitize=vptr a.c"
+        );
         let fortified =
             "-D_FORTIFY_SOURCE=2 -Wp,-U_FORTIFY_SOURCE,-D_FORTIFY_SOURCE=3 -D_FORTIFY_SOURCES -Wp,-DA a.c";
         assert_eq!(kept(Family::Gcc, fortified), ("-D_FORTIFY_SOURCES -Wp,-DA a.c".into(), 0));
@@ -631,7 +637,9 @@ mod tests {
 
     #[test]
     fn what_is_only_compiled_is_not_linked() {
-        assert_eq!(planned(Family::Gcc, "-O2 -c a.c -o a.o"), [format!("{GCC} -O2 -c a.c -o a.o")]);
+        for line in ["-O2 -c a.c -o a.o", "-gsplit-dwarf -c a.c"] {
+            assert_eq!(planned(Family::Gcc, line), [format!("{GCC} {line}")]);
+        }
     }
 
     #[test]
@@ -659,7 +667,7 @@ mod tests {
         assert_eq!(
             commands,
             [format!(
-                "{LINK} -fsanitize=thread -mllvm -tsan-instrument-read-before-write=1 -mllvm \
+                "{LINK} -fsanitize=thread -g -mllvm -tsan-instrument-read-before-write=1 -mllvm \
                  -tsan-distinguish-volatile=1 -fno-sanitize-link-runtime -g3 a.c -o a"
             )]
         );
