@@ -8,8 +8,8 @@
 //! difference, because what a processor reads beyond them depends on the processor.
 
 use crate::hooks::range;
-use crate::process;
 use crate::thread::{Thread, this};
+use crate::{buffer, process};
 use core::ffi::{c_char, c_int, c_void};
 use core::sync::atomic::Ordering;
 use quipu_cells::cell::access::WRITE;
@@ -64,11 +64,18 @@ fn may_begin(thread: &Thread) -> bool {
     thread.inside.get() == 0 && thread.ignoring.get() == 0 && !is_off
 }
 
-/// Records a copy that is about to be made.
+/// Records a copy that is about to be made. gcc has recorded it already if it copies a large structure: it calls its hooks
+/// for what the program reads and writes, and then `memcpy`.
 fn copies(to: *const c_void, from: *const c_void, n_bytes: usize, pc: u64) {
     if is_recorded() {
-        range(from as u64, n_bytes as u64, pc, 0);
-        range(to as u64, n_bytes as u64, pc, WRITE);
+        let (to, from, n_bytes) = (to as u64, from as u64, n_bytes as u64);
+        let is_known = [buffer::was_hooked(from, n_bytes, 0), buffer::was_hooked(to, n_bytes, WRITE)];
+        if !is_known[0] {
+            range(from, n_bytes, pc, 0);
+        }
+        if !is_known[1] {
+            range(to, n_bytes, pc, WRITE);
+        }
     }
 }
 
@@ -103,7 +110,7 @@ unsafe extern "C" fn copy_to_end(
 }
 
 pub(crate) unsafe extern "C" fn set(to: *mut c_void, value: c_int, n_bytes: usize, pc: u64) -> *mut c_void {
-    if is_recorded() {
+    if is_recorded() && !buffer::was_hooked(to as u64, n_bytes as u64, WRITE) {
         range(to as u64, n_bytes as u64, pc, WRITE);
     }
     // SAFETY: passed on.

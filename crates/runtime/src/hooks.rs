@@ -1,7 +1,8 @@
 //! Functions that compilers call: accesses, function entry and exit, memory functions. SPEC: stream.md#cells.
 
-use crate::thread::{head, heed, ignore, put, put_later, put_one};
+use crate::thread::{head, heed, ignore, put, put_later, put_one, this};
 use crate::{copies, modules, process};
+use core::sync::atomic::Ordering;
 use quipu_cells::cell::{CELL_BYTES, Cell, LOW, MAX_RANGE_BYTES, access, kind};
 use quipu_cells::layout::{BUFFER_BYTES, CELLS_END, open};
 
@@ -230,11 +231,18 @@ hooks! { "rdx":
 }
 
 extern "C" fn read_range(addr: u64, size: u64, pc: u64) {
-    range(addr, size, pc, 0);
+    hooked_range(addr, size, pc, 0);
 }
 
 extern "C" fn write_range(addr: u64, size: u64, pc: u64) {
-    range(addr, size, pc, WRITE);
+    hooked_range(addr, size, pc, WRITE);
+}
+
+/// Records one side of a copy for which the compiler may call the C library next.
+fn hooked_range(addr: u64, size: u64, pc: u64, flags: u16) {
+    range(addr, size, pc, flags);
+    let thread = this();
+    thread.after_range.set(thread.cursor.load(Ordering::Relaxed));
 }
 
 hooks! { "rcx":

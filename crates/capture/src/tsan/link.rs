@@ -76,7 +76,7 @@ pub(crate) fn link_flags(runtime: &Runtime) -> Vec<OsString> {
 
 /// Prepares a static runtime for programs whose copies are recorded: its own calls of the functions in [`COPYING`] get the
 /// names by which linkers know the C library's functions beside `--wrap`. Without a program that can do that, such a runtime
-/// records no copies, and `warn` is told.
+/// records no copies, which is a warning.
 pub(crate) fn prepared(runtime: &Runtime, args: &[OsString], folder: &Path, warn: impl Fn(&str)) -> Runtime {
     let Runtime::Static { library, has_own_names: false } = runtime else { return runtime.clone() };
     if args.iter().any(|arg| NO_LINK.iter().any(|name| arg == name)) {

@@ -8,7 +8,7 @@
 //! | [`merge`] | events of all threads, in an order in which they can have happened |
 //! | [`callers`] | call stacks |
 //! | [`trace`] | conversion of events to records |
-//! | [`freed`] | freed memory that became stacks |
+//! | `freed` | freed memory that became stacks |
 //! | [`show`] | textual form of events |
 //! | [`sites`] | types of allocations |
 //! | [`record`](mod@record) | running such a program and converting its recording |

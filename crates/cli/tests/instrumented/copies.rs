@@ -125,6 +125,37 @@ fn copies_are_recorded_by_a_runtime_that_is_a_part_of_the_program() {
     }
 }
 
+/// gcc calls its hooks for such copies, and then the C library.
+#[test]
+fn copies_of_large_structures_are_recorded_once() {
+    const SOURCE: &str = r#"
+        #include <stdio.h>
+        #include <string.h>
+        struct big { char bytes[20000]; };
+        struct big from, to, cleared, again, source;
+        __attribute__((noinline)) static void copy(struct big *to, const struct big *from) { *to = *from; }
+        __attribute__((noinline)) static void clear(struct big *big) { *big = (struct big){{0}}; }
+        int main(int argc, char **argv) {
+            (void)argv;
+            copy(&to, &from);
+            clear(&cleared);
+            for (int i = 0; i < 2 + argc; i++) memcpy(&again, &source, 19999 + argc);
+            printf("%p %p %p %p %p\n", (void *)&from, (void *)&to, (void *)&cleared, (void *)&again, (void *)&source);
+            return 0;
+        }"#;
+    for flags in ["-O0", "-O2"] {
+        for_each(C, SOURCE, "prog.c", &[flags], |scene, run| {
+            let bytes = |start: &u64| {
+                let accesses = run.accesses(*start, 20_000);
+                (accesses.iter().map(|(.., size)| size).sum::<u64>(), accesses[0].0 & 1)
+            };
+            let found: Vec<(u64, u8)> = run.numbers().iter().map(bytes).collect();
+            let expected = [(20_000, 0), (20_000, 1), (20_000, 1), (60_000, 1), (60_000, 0)];
+            assert_eq!(found, expected, "{} {flags}", scene.compiler);
+        });
+    }
+}
+
 #[test]
 fn only_copies_of_the_program_are_recorded() {
     /// A library that was not compiled for recording copies, and so does the C library when it prints.
