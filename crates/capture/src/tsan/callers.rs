@@ -50,7 +50,7 @@ impl Callers {
     #[must_use]
     pub fn of(&self, who: Who) -> &[u64] {
         let stack = self.threads.get(who.index).and_then(|thread| self.stacks.get(thread.current));
-        stack.map_or(&[], |stack| &stack.callers)
+        stack.map_or(&[][..], |stack| &stack.callers[..])
     }
 
     /// Follows an event of a thread.
