@@ -50,6 +50,8 @@ pub struct Summary {
     pub processes: Vec<ProcessSummary>,
     /// Findings about the trace.
     pub findings: Vec<Finding>,
+    /// A sentence for people if the trace shows little of the program that was started.
+    pub warning: Option<&'static str>,
     /// Threads that were not recorded because too many ran at the same time.
     pub n_refused: u64,
     /// Whether a limit ended the recording before the program ended.
@@ -251,6 +253,7 @@ mod tests {
             program,
             processes: Vec::new(),
             findings: Vec::new(),
+            warning: None,
             n_refused: 0,
             is_limited: false,
             status: ExitStatus::default(),

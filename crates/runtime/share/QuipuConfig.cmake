@@ -39,7 +39,7 @@ function(quipu_instrument)
         # Before all objects and libraries, because it stands before functions of the C library. What links such a library in the
         # same build gets the runtime, too.
         get_target_property(type ${target} TYPE)
-        foreach(option "-Wl,--push-state,--no-as-needed,@RUNTIME@,--pop-state" "-Wl,-rpath,@RUNTIME_FOLDER@")
+        foreach(option "-Wl,--push-state,--no-as-needed,@RUNTIME@,--pop-state" "-Wl,@WRAPPED@" "-Wl,-rpath,@RUNTIME_FOLDER@")
             if(NOT type STREQUAL "STATIC_LIBRARY" AND NOT type STREQUAL "OBJECT_LIBRARY")
                 set_property(TARGET ${target} APPEND PROPERTY LINK_OPTIONS "${option}")
             endif()

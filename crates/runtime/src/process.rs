@@ -6,7 +6,7 @@
 use crate::buffer::{self, Buffer, Quiet, set_signals};
 use crate::thread::{forget_stamps, last_stamp, put_sync, text_at, this};
 use crate::{checksum, live};
-use core::ffi::{CStr, c_int};
+use core::ffi::{CStr, c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use quipu_cells::cell::sync;
@@ -498,6 +498,8 @@ fn register() {
         }
         // SAFETY: as above.
         unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
+        // SAFETY: as above. What was asked for first is called last.
+        unsafe { __cxa_at_quick_exit(at_quick_exit, null_mut()) };
     }
 }
 
@@ -867,6 +869,16 @@ extern "C" fn at_start() {
 
 extern "C" fn at_exit() {
     mark_end();
+}
+
+/// Exit by `quick_exit`, which calls no destructors.
+extern "C" fn at_quick_exit(_: *mut c_void) {
+    mark_end();
+}
+
+// SAFETY: declared as in the ABI of C++, which the C library has for C's `at_quick_exit`, too.
+unsafe extern "C" {
+    fn __cxa_at_quick_exit(function: extern "C" fn(*mut c_void), library: *mut c_void) -> c_int;
 }
 
 #[used]

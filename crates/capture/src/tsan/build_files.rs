@@ -3,6 +3,7 @@
 //! Nothing has to be installed for them: they are parts of this program, which writes them into the user's cache, in the
 //! layout of an installation prefix.
 
+use crate::tsan::link::wrapped;
 use crate::tsan::wrap::Family;
 use quipu_cells::checksum;
 use quipu_model::fresh::cannot;
@@ -56,6 +57,7 @@ fn filled(text: &str, prefix: &Path, runtime: &Path) -> Result<String> {
         .replace("@RUNTIME_FOLDER@", plain(runtime.parent().unwrap_or(Path::new(".")))?)
         .replace("@RUNTIME@", plain(runtime)?)
         .replace("@VERSION@", env!("CARGO_PKG_VERSION"))
+        .replace("@WRAPPED@", &wrapped())
         .replace("@GCC_FLAGS@", &flags(Family::Gcc))
         .replace("@CLANG_FLAGS@", &flags(Family::Clang)))
 }

@@ -58,7 +58,7 @@ pub fn record(job: &Job) -> Result<Summary> {
     let status = child.wait()?;
     let captures = folder.files(pid, job.follows_forks)?;
     let pool = Pool::new(std::thread::available_parallelism().map_or(1, usize::from))?;
-    let (mut processes, mut is_limited) = (Vec::new(), false);
+    let (mut processes, mut is_limited, mut warning) = (Vec::new(), false, None);
     let findings = other_build(&program.path, loaded.as_deref())?.into_iter().collect();
     for (nth, (name, capture)) in captures.iter().enumerate() {
         // The first is the program itself.
@@ -87,6 +87,9 @@ pub fn record(job: &Job) -> Result<Summary> {
             let _ = fs::remove_file(Places::path_beside(&trace));
             continue;
         }
+        if processes.is_empty() {
+            warning = summary.warning();
+        }
         is_limited |= matches!(summary.ending, Ending::SizeReached | Ending::DiskFull);
         processes.push(ProcessSummary {
             pid: u32::try_from(summary.pid).unwrap_or(0),
@@ -111,6 +114,7 @@ pub fn record(job: &Job) -> Result<Summary> {
         program: program.path,
         processes,
         findings,
+        warning,
         n_refused: 0,
         is_limited,
         status,

@@ -143,7 +143,9 @@ fn print_line(text: &OsStr) -> Result<Outcome> {
 fn compile(variable: &str, usual: &str, args: &[OsString]) -> Result<Outcome> {
     let compiler = std::env::var_os(variable).filter(|name| !name.is_empty()).unwrap_or_else(|| usual.into());
     let runtime = match std::env::var_os("QUIPU_RUNTIME") {
-        Some(how) if how == "static" => Runtime::Static(find_runtime("libquipu_rt.a")?),
+        Some(how) if how == "static" => {
+            Runtime::Static { library: find_runtime("libquipu_rt.a")?, has_own_names: false }
+        }
         _ => Runtime::Shared(find_runtime(SHARED)?),
     };
     let warn = |text: &str| quipu_console::screen::eprint(&format!("quipu: {text}\n"));

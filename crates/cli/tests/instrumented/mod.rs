@@ -7,12 +7,14 @@
 // A test whose setup fails has failed.
 mod accesses;
 mod captures;
+mod copies;
 mod hooks;
 mod libraries;
 mod live;
 mod processes;
 mod rust;
 mod sent;
+mod stacks;
 mod types;
 mod wrappers;
 

@@ -170,6 +170,11 @@ impl Sites {
         self.modules.first().map(|module| module.path.clone())
     }
 
+    /// Whether a code address is in the program, not in a library.
+    pub fn is_in_program(&self, pc: u64) -> bool {
+        self.modules.first().is_some_and(|program| (program.base..program.end).contains(&pc))
+    }
+
     /// Finds sources whose paths begin with `from` under `to` instead.
     pub fn map_sources(&mut self, from: &str, to: &str) {
         self.source_map.push((from.to_owned(), to.to_owned()));
