@@ -343,7 +343,8 @@ impl Maker {
             return Ok(());
         }
         let (name, n_bytes) = (UNTYPED.to_vec(), end - lowest);
-        let stack = Allocated { addr: lowest, element_bytes: n_bytes, n_elements: 1, name, inner: None };
+        let stack =
+            Allocated { addr: lowest, element_bytes: n_bytes, n_elements: 1, name, inner: None, place: None };
         self.put_add(who, &stack)
     }
 
@@ -456,7 +457,7 @@ impl Maker {
     /// The number of the place of a call: where it is, and where the function that makes it is called. `None` if there are too
     /// many places.
     fn place(&mut self, who: Who, pc: u64) -> Option<u32> {
-        let caller = self.threads[who.index].callers.last().copied().unwrap_or(0);
+        let caller = self.callers.of(who).last().copied().unwrap_or(0);
         if let Some(known) = self.place_of.get(&(pc, caller)) {
             return *known;
         }

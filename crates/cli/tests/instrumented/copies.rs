@@ -235,8 +235,9 @@ fn a_program_that_records_nothing_copies_as_others_do() {
 
 #[test]
 fn the_runtime_has_all_functions_that_programs_are_linked_with() {
-    let listed = Command::new("nm").args(["-D", "--defined-only"]).arg(library().join("libquipu_rt.so"));
-    let listed = String::from_utf8(listed.output().unwrap().stdout).unwrap();
+    let library = library().join("libquipu_rt.so");
+    let listed = Command::new("nm").args(["-D", "--defined-only"]).arg(library).output().unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
     for name in COPYING {
         let name = format!("__wrap_{name}");
         assert!(listed.lines().any(|line| line.split(' ').nth(2) == Some(name.as_str())), "{name}");

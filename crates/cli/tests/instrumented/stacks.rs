@@ -174,7 +174,8 @@ fn stacks_where_memory_was_freed_are_not_used_after_free() {
         .collect();
     assert!(!stacks.is_empty());
     for stack in stacks {
-        let told = |tag: u8| run.records.iter().filter(|record| record.tag == tag && record.addr == stack);
-        assert_eq!(told(2).count(), told(3).count(), "{stack:#x}");
+        let n_told =
+            |tag: u8| run.records.iter().filter(|record| record.tag == tag && record.addr == stack).count();
+        assert_eq!(n_told(2), n_told(3), "{stack:#x}");
     }
 }
