@@ -4,10 +4,10 @@ use crate::tsan::file::{Capture, Ending, lost_bytes};
 use crate::tsan::merge::{Told, Who, events};
 use crate::tsan::sites::{Sites, Sort, Unknown};
 use quipu_cacheray::record::{
-    ADD, ATOMIC, Access, Add, Dialect, READ, REMOVE, Record, Remove, UNALIGNED, WRITE,
+    ADD, ATOMIC, Access, Add, Dialect, MARK_PREFIX, READ, REMOVE, Record, Remove, UNALIGNED, WRITE,
 };
 use quipu_cacheray::write::{TraceWriter, Written};
-use quipu_cells::cell::{access, atomic, heap, sync};
+use quipu_cells::cell::{access, atomic, heap, sync, text};
 use quipu_cells::event::{self, Event};
 use quipu_model::damaged::{Damaged, Intake, SoFar};
 use quipu_model::fresh::Replace;
@@ -25,6 +25,8 @@ use std::time::Duration;
 pub const MADE: &str = "cacheray";
 /// Type name of memory whose type is unknown, as Cacheray writes it.
 const UNTYPED: &[u8] = b"void*";
+/// Maximum length of a mark's text; readers take longer names for damage.
+const MAX_MARK_BYTES: usize = 4000;
 /// Maximum depth of the call stack; functions left by a jump are never popped.
 const MAX_STACK: usize = 1 << 16;
 
@@ -254,6 +256,7 @@ impl Maker {
                 self.sites.module(*base, *bytes, path);
                 Ok(())
             }
+            Event::Text { object, which: text::MARK, text: name } => self.mark(who, *object, name),
             Event::Hole => {
                 self.summary.n_holes += 1;
                 Ok(())
@@ -419,6 +422,22 @@ impl Maker {
         }
         self.live.remove(&addr);
         self.put_remove(who, addr)
+    }
+
+    /// Writes a mark at the place that set it. SPEC: cacheray.md#marks.
+    fn mark(&mut self, who: Who, pc: u64, name: &[u8]) -> Result<()> {
+        // Readers take names with other characters for damage.
+        let written = |byte: &u8| if byte.is_ascii_graphic() || *byte == b' ' { *byte } else { b'?' };
+        let name: Vec<u8> =
+            MARK_PREFIX.iter().copied().chain(name.iter().take(MAX_MARK_BYTES).map(written)).collect();
+        self.writer.record(&Record::Add(Add {
+            tag: ADD,
+            addr: pc,
+            thread: who.tid,
+            element_bytes: 0,
+            n_elements: 0,
+            name: &name,
+        }))
     }
 
     fn put_add(&mut self, who: Who, region: &Allocated) -> Result<()> {

@@ -57,7 +57,7 @@ pub(crate) struct Options {
     /// Print records as they are written, until the writer ends the trace or the run is interrupted, in order within each
     /// stream or file. For growing streams: their rows, and the traces that they carry, except formats whose record order is
     /// only known at the end
-    #[arg(long, conflicts_with_all = ["skip", "take", "skip_instrs", "take_instrs", "since", "until", "order", "limit"])]
+    #[arg(long, conflicts_with_all = ["skip", "take", "skip_instrs", "take_instrs", "since", "until", "order", "between", "limit"])]
     follow: bool,
     /// Syntax of x86 instructions
     #[arg(long, value_name = "SYNTAX", value_parser = ["att", "intel"])]
@@ -159,6 +159,7 @@ Examples:
   quipu view --columns pc,text,addr --limit 10 trace.zip
   quipu view --table args --kind text game.trace
   quipu view --kind alloc,lock,unlock prog.quipu
+  quipu view --between begin,end prog.quipu
   quipu view --table call.glDrawElements --json --frames 0-99 game.trace
   quipu view --follow --json run.quipu
 
@@ -201,7 +202,8 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         stream::print(job, merge, watch, quipu_console::terminal::stdout(), screen.is_quiet())
     })?;
     quipu_console::terminal::stdout().write_all(&shown.end)?;
-    let is_part = options.window() != Window::All || options.take_in_window().is_some();
+    let is_part =
+        options.arranging.is_part() || options.window() != Window::All || options.take_in_window().is_some();
     check_present(&*trace, awaited, &shown.absent, is_part)?;
     if common.verbose {
         session::say_speed(shown.records, None, started.elapsed(), screen);
@@ -303,7 +305,7 @@ impl Options {
             self.syntax.is_some(),
             self.skip_instrs.is_some() || self.take_instrs.is_some(),
             self.since.is_some() || self.until.is_some(),
-            self.arranging.rearranges(),
+            self.arranging.rearranges() || self.arranging.is_part(),
             self.condition.is_some(),
             !self.form.given().is_empty(),
         ];
