@@ -200,6 +200,35 @@ fn windows_of_any_size_pass_the_check() {
 }
 
 #[test]
+fn functions_start_and_stop_recording_each_time() {
+    let Some((folder, program)) = native("phases.c", &["-O1", "-static"]) else { return };
+    let stores = |limits: Limits| {
+        let part = record(&Job { limits, ..job(&folder, &[], &program) });
+        assert_eq!(wrong(&part.path), [] as [&str; 0]);
+        let thread = entries(&part.path).remove(0);
+        let of_size = |size: u16| {
+            let is_it = |entry: &&Entry| entry.kind() == Type::WRITE && entry.size.get() == size;
+            thread.iter().filter(is_it).count()
+        };
+        (of_size(2), of_size(1), markers(&thread, Marker::WINDOW_ID), part.is_limited)
+    };
+    let (start_at, stop_at) = (Some("begin".to_owned()), Some("end".to_owned()));
+    let both = Limits { start_at, stop_at: stop_at.clone(), ..Limits::default() };
+    let (inside, outside, mut windows, is_limited) = stores(both);
+    windows.dedup();
+    assert_eq!((inside, outside, &windows[..], is_limited), (15, 0, &[0, 1, 2][..], false));
+    let (inside, outside, _, is_limited) = stores(Limits { start_at: stop_at, ..Limits::default() });
+    // The end of the program follows.
+    assert!((10..15).contains(&inside) && outside >= 21 && !is_limited, "{inside} {outside}");
+    let (inside, _, windows, is_limited) =
+        stores(Limits { stop_at: Some("end".to_owned()), ..Limits::default() });
+    assert!(inside >= 5 && windows.is_empty() && is_limited, "{inside} {windows:?}");
+    let late = Limits { start_after_time: Some(Duration::from_secs(3600)), ..Limits::default() };
+    let error = qemu::record(&Job { limits: late, ..job(&folder, &[], &program) }).unwrap_err();
+    assert_eq!(error.advice(), Some("the program ended before recording was started"));
+}
+
+#[test]
 fn no_instruction_is_lost_behind_an_access_that_the_emulator_does_not_report() {
     // prefetcht0; jmp *%rax and clflush; mov; jmp *%rax, a thousand times.
     let x86 = native("unreported.s", FREESTANDING);

@@ -112,9 +112,12 @@ impl Tools {
         Ok(Tools { program, emulator, plugin: plugin()? })
     }
 
-    /// The function at which counting starts, if the limits name one.
-    fn start_of(&self, limits: &Limits) -> Result<Option<Functions>> {
-        limits.start_at.as_deref().map(|name| Functions::new(&self.program, name)).transpose()
+    /// The functions at which recording starts and stops, if the limits name some.
+    fn ends_of(&self, limits: &Limits) -> Result<[Option<Functions>; 2]> {
+        let find = |name: &Option<String>| {
+            name.as_deref().map(|name| Functions::new(&self.program, name)).transpose()
+        };
+        Ok([find(&limits.start_at)?, find(&limits.stop_at)?])
     }
 }
 
@@ -138,7 +141,7 @@ struct Asked {
 /// those of [`Program::find`].
 pub fn record(job: &Job) -> Result<Summary> {
     let tools = Tools::find(&job.command)?;
-    let start_at = tools.start_of(&job.limits)?;
+    let [start_at, stop_at] = tools.ends_of(&job.limits)?;
     let shared = share()?;
     let path = job.output.clone().unwrap_or_else(|| default_name(&tools.program.name));
     let (fresh, folder) = Fresh::folder(&path, job.replace, &is_recorded)?;
@@ -148,7 +151,7 @@ pub fn record(job: &Job) -> Result<Summary> {
     let mut session = Session::new(machine, &tools.program.name, store, gate);
     let asked = Asked { children: job.follows_forks, accesses: true, clocks: false, drops: false };
     let command = tools.command(&shared, asked)?;
-    (session.is_split, session.start_at) = (job.follows_forks, start_at);
+    (session.is_split, session.start_at, session.stop_at) = (job.follows_forks, start_at, stop_at);
     let status = drain_all(&mut session, &shared, command, job.prints)?;
     let (processes, findings) = session.finish()?;
     if processes.is_empty() {
@@ -190,7 +193,7 @@ pub fn observe(observation: &Observation<'_>) -> Result<(Done, ExitStatus)> {
             .hint("use --max-instrs"));
     }
     let tools = Tools::find(command)?;
-    let start_at = tools.start_of(limits)?;
+    let [start_at, stop_at] = tools.ends_of(limits)?;
     let shared = share()?;
     let machine = tools.program.machine;
     let observed = to.begin(machine.arch(), COLUMNS)?;
@@ -204,7 +207,7 @@ pub fn observe(observation: &Observation<'_>) -> Result<(Done, ExitStatus)> {
         drops,
     };
     let command = tools.command(&shared, asked)?;
-    (session.is_split, session.start_at) = (follows_forks, start_at);
+    (session.is_split, session.start_at, session.stop_at) = (follows_forks, start_at, stop_at);
     let status = drain_all(&mut session, &shared, command, prints)?;
     let (processes, _) = session.finish()?;
     if processes.is_empty() {
@@ -252,6 +255,9 @@ fn nothing_recorded(session: &Session, limits: &Limits) -> Error {
             "the program never came to the function `{}`",
             limits.start_at.as_deref().unwrap_or_default()
         ));
+    }
+    if limits.start_after_time.is_some() || limits.toggled_by.is_some() {
+        return error.hint("the program ended before recording was started");
     }
     match limits.start_after {
         Some(after) => error.hint(format!("the program executed no more than `{after}` instructions")),
@@ -328,6 +334,7 @@ fn drain_all(session: &mut Session, shared: &Shared, command: Command, prints: P
         readers.resize_with(shared.shape().n_slots as usize, || None);
         let mut failed = None;
         loop {
+            session.gate.tick();
             let bell = shared.bell();
             let is_done = session.is_done.load(Ordering::Acquire);
             let mut n_busy = 0;

@@ -417,13 +417,20 @@ impl<'r> Stream<'r> {
     fn emit_gated(&mut self, block: &Block, number: u32, n: usize, last: Last) -> Result<usize> {
         let mut from = self.out.len();
         let pcs = block.entries[..n].iter().map(|entry| entry.addr.get());
-        let skip = if self.gate.has_begun() { Some(0) } else { self.gate.begins(pcs) };
+        let skip = self.gate.considers(pcs);
+        let is_branch = n == block.ops.len() && block.exit != Exit::Through && last != Last::Open;
         let Some(skip) = skip.filter(|skip| *skip < n) else {
-            self.was_written &= n == 0;
+            // The successor of a branch that a function, the clock or a signal has cut off.
+            let is_owed = n > 0 && std::mem::take(&mut self.is_behind_branch) && !self.gate.is_over();
+            if is_owed {
+                let is_last = n == 1;
+                from = self.write(block, number, 0..1, if is_last { last } else { Last::Plain });
+                self.is_behind_branch = is_last && is_branch;
+            }
+            self.was_written &= n == 0 || is_owed && n == 1;
             return Ok(from);
         };
         let (first, wanted) = self.gate.pass((n - skip) as u64);
-        let is_branch = n == block.ops.len() && block.exit != Exit::Through && last != Last::Open;
         let mut start = skip;
         // A branch has to be followed by its successor, so its window includes that instruction.
         let goes_on = matches!(wanted, Wanted::All(window) if self.window == Some(window));

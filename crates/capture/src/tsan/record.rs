@@ -171,6 +171,10 @@ fn refuse(limits: &Limits) -> Result<()> {
         (limits.start_after.is_some(), "--start-after-instrs"),
         (limits.windows.is_some(), "--windows"),
         (limits.start_at.is_some(), "--start-at-function"),
+        (limits.stop_at.is_some(), "--stop-at-function"),
+        (limits.start_after_time.is_some(), "--start-after"),
+        (limits.stop_after_time.is_some(), "--stop-after"),
+        (limits.toggled_by.is_some(), "--toggle-signal"),
     ];
     match refused.into_iter().find(|(is_asked, _)| *is_asked) {
         None => Ok(()),

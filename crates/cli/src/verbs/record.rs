@@ -1,5 +1,6 @@
 //! `quipu record`: records the execution of a program.
 
+use super::collect::duration;
 use quipu::model::fresh::{Replace, cannot};
 use quipu::model::harmless::shell_word;
 use quipu::model::number::counted;
@@ -7,7 +8,7 @@ use quipu::model::trace::Fact;
 use quipu::model::{Damaged, Error, ErrorKind, Options as Settings};
 use quipu::source::{PackOptions, Packing, Source, Temporary};
 use quipu_capture::events::{self, How, Level};
-use quipu_capture::limits::Limits;
+use quipu_capture::limits::{Limits, UserSignal};
 use quipu_capture::record::{
     Destination, FRONT_ENDS, FrontEnd, Job, Next, PROGRAM, Prints, ProcessSummary, Summary, TRACE, front_end,
 };
@@ -83,6 +84,19 @@ pub(crate) struct Options {
     /// Start recording at the first call of this function of the program or of a library that it loads; requires symbols
     #[arg(long, value_name = "NAME", help_heading = "Limits")]
     start_at_function: Option<String>,
+    /// Stop recording at a call of this function; with --start-at-function, recording starts again at the next call of that
+    /// one, each time as a window
+    #[arg(long, value_name = "NAME", help_heading = "Limits", conflicts_with = "windows")]
+    stop_at_function: Option<String>,
+    /// Start recording this long after the program: 500ms, 2s, 5m
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Limits")]
+    start_after: Option<Duration>,
+    /// Stop recording this long after the program started
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Limits")]
+    stop_after: Option<Duration>,
+    /// Start recording when `quipu record` itself gets this signal, USR1 or USR2, stop at the next one, and so on
+    #[arg(long, value_name = "SIGNAL", value_parser = signal, help_heading = "Limits", conflicts_with = "windows")]
+    toggle_signal: Option<UserSignal>,
     /// Also record child processes, each into a folder of its own
     #[arg(long)]
     follow_fork: bool,
@@ -107,6 +121,8 @@ Examples:
   quipu record -- ./prog input.txt
   quipu record -o matrix.dir --max-instrs 100M -- ./matrix 512
   quipu record --windows 1M/100M -- ./server
+  quipu record --start-at-function parse --stop-at-function render -- ./prog
+  quipu record --start-after 2s --stop-after 5s -- ./server
   quipu cc -O2 list.c -o list && quipu record -o list.trace -- ./list
   quipu record -o - -- ./prog | quipu report -
   quipu record --events --with valgrind -o ls.prism -- ls
@@ -120,6 +136,11 @@ Exit codes:
 fn packing(text: &str) -> Result<Packing, String> {
     let expected = || format!("expected one of {}", Packing::ALL.map(Packing::name).join(", "));
     Packing::named(text).ok_or_else(expected)
+}
+
+/// Parses the name of a signal that is free for programs to use.
+fn signal(text: &str) -> Result<UserSignal, String> {
+    UserSignal::named(text).ok_or_else(|| format!("expected USR1 or USR2, found `{text}`"))
 }
 
 /// Parses `N/M`, with 0 < N <= M.
@@ -147,8 +168,16 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         most_instrs: options.max_instrs,
         start_after: options.start_after_instrs,
         start_at: options.start_at_function.clone(),
+        stop_at: options.stop_at_function.clone(),
         windows: options.windows,
+        start_after_time: options.start_after,
+        stop_after_time: options.stop_after,
+        toggled_by: options.toggle_signal,
     };
+    if let Some(signal) = options.toggle_signal {
+        let (name, pid) = (signal.name(), std::process::id());
+        screen.say(format_args!("recording starts and stops at each signal: kill -{name} {pid}"));
+    }
     if let (Some(detail), Some(output)) = (options.events, &options.output) {
         return store_events(options, front_end, &limits, (detail, output), screen);
     }
@@ -265,7 +294,10 @@ fn store_events(
     screen.say(format_args!("  {}", front_end.events_missing()));
     done.notes.iter().for_each(|note| screen.say(format_args!("  {note}")));
     done.losses.iter().for_each(|loss| screen.say_error(format_args!("{loss}")));
-    screen.say(format_args!("next: quipu run --backend simplecount {} -o counts.dir", shell_word(&path.to_string_lossy())));
+    screen.say(format_args!(
+        "next: quipu run --backend simplecount {} -o counts.dir",
+        shell_word(&path.to_string_lossy())
+    ));
     Ok(match exit_code(status) {
         0 if done.losses.is_empty() => Outcome::Fine,
         0 => Outcome::Flawed,

@@ -218,7 +218,8 @@ fn verbs_read_what_is_between_marks() {
         }
         assert_eq!(writes("prog.quipu", &["--between", "fill,rest"]), 3 * 10);
         said(scene, &["trim", "--between", ",begin", "prog.quipu", "-o", "part.quipu"]);
-        let shown = ["view", "--json", "--format", "stream", "--kind", "write", "--addr", &addr, "part.quipu"];
+        let shown =
+            ["view", "--json", "--format", "stream", "--kind", "write", "--addr", &addr, "part.quipu"];
         let part = said(scene, &shown);
         assert_eq!(part.lines().count(), 64);
         let several = ["trim", "--between", "begin,end", "prog.quipu", "-o", "parts.quipu"];
