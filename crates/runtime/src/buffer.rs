@@ -99,6 +99,17 @@ pub(crate) fn refill() -> bool {
         }
         return false;
     }
+    if process::is_paused() {
+        let cursor = thread.cursor.load(Ordering::Relaxed);
+        // The cursor of a parked thread is in no buffer. If a handler has moved it meanwhile, what follows handles that.
+        let is_parked = cursor < BUFFER_BYTES as u64;
+        let parks = |from| {
+            thread.cursor.compare_exchange(from, PARKED as u64, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        };
+        if is_parked && parks(cursor) {
+            return false;
+        }
+    }
     let quiet = Quiet::begin();
     let cursor = thread.cursor.load(Ordering::Relaxed) as usize;
     let at_end = cursor & (BUFFER_BYTES - 1) >= CELLS_END;
@@ -130,7 +141,8 @@ fn lose(thread: &Thread) {
 /// Gives the thread an empty buffer. Signals must be blocked, here and in the functions below.
 fn turn_over(thread: &Thread) -> bool {
     thread.inside.set(thread.inside.get() + 1);
-    let begun = if !process::is_open() {
+    // A paused thread leaves its full buffer open, where readers find it.
+    let begun = if !process::is_open() || process::is_paused() {
         false
     } else if process::has_ended() {
         begin_late(thread)

@@ -57,6 +57,8 @@ static IS_ENDING: AtomicBool = AtomicBool::new(false);
 static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 /// The process that this one was forked from, if that was traced; otherwise 0.
 static PARENT: AtomicU64 = AtomicU64::new(0);
+/// Whether recordings begin paused.
+static BEGINS_PAUSED: AtomicBool = AtomicBool::new(false);
 /// Whether forked processes are traced.
 static FOLLOWS: AtomicBool = AtomicBool::new(true);
 static MAX_BYTES: AtomicU64 = AtomicU64::new(0);
@@ -68,6 +70,11 @@ static PATTERN_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// True if nothing is recorded any more.
 pub(crate) fn is_off() -> bool {
     STAGE.load(Ordering::Relaxed) == OFF
+}
+
+/// True while another process has paused the recording.
+pub(crate) fn is_paused() -> bool {
+    page(process::CONTROL).is_some_and(|control| control.load(Ordering::Relaxed) == process::PAUSED)
 }
 
 /// The process that the file belongs to.
@@ -264,6 +271,7 @@ fn read_environment() -> bool {
         return false;
     }
     FOLLOWS.store(variable(c"QUIPU_FOLLOW_FORK") != Some(b"0"), Ordering::Relaxed);
+    BEGINS_PAUSED.store(variable(c"QUIPU_PAUSED") == Some(b"1"), Ordering::Relaxed);
     let number = variable(c"QUIPU_MAX_BYTES").unwrap_or(b"0");
     let number = core::str::from_utf8(number).ok().and_then(|text| text.parse().ok());
     MAX_BYTES.store(number.unwrap_or(0), Ordering::Relaxed);
@@ -542,6 +550,9 @@ fn begin() {
     put_on_page(head::META_VERSION, &u64::from(META_VERSION).to_le_bytes());
     put_on_page(head::STATE, &OPEN_STATE.to_le_bytes());
     note(process::BEGAN);
+    if BEGINS_PAUSED.load(Ordering::Relaxed) {
+        put_on_page(process::CONTROL, &process::PAUSED.to_le_bytes());
+    }
     put_on_page(0, &SYNC);
 }
 
@@ -782,6 +793,8 @@ extern "C" fn after_fork() {
 extern "C" fn in_child() {
     if STAGE.load(Ordering::SeqCst) != OFF {
         PARENT.store(pid(), Ordering::SeqCst);
+        // The page of the parent, which stays mapped, does not control this process.
+        PAGE.store(null_mut(), Ordering::SeqCst);
         // SAFETY: the file that the parent has open too; nothing here uses it any more.
         unsafe { libc::close(FD.swap(-1, Ordering::SeqCst)) };
         buffer::forget();

@@ -4,6 +4,7 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | [`control`] | pausing, resuming and copying a recording while its program runs |
 //! | [`mod@file`] | recordings, whole or damaged |
 //! | [`merge`] | events of all threads, in an order in which they can have happened |
 //! | [`trace`] | conversion of events to records |
@@ -14,6 +15,7 @@
 //!
 //! Recordings are streams, described in docs/formats/stream.md.
 
+pub mod control;
 pub mod file;
 pub mod merge;
 pub mod record;

@@ -5,6 +5,8 @@ use crate::library;
 use crate::limits::Limits;
 use crate::program::Program;
 use crate::record::{Job, Next, ProcessSummary, Summary};
+use crate::switch::{Switch, Turn};
+use crate::tsan::control::Running;
 use crate::tsan::file::Ending;
 use crate::tsan::trace::{Output, collect};
 use crate::tsan::wrap;
@@ -17,11 +19,14 @@ use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// Byte sequences in programs that use the runtime: the name of the shared library, or a symbol of the static one.
 const MARKS: [&[u8]; 2] = [b"libquipu_rt.so\0", b"\0quipu_region_end\0"];
 /// File name of the shared runtime.
 const LIBRARY: &str = "libquipu_rt.so";
+/// Time between two looks at the clock and the signals.
+const NAP: Duration = Duration::from_millis(20);
 /// Larger programs are not searched.
 const MAX_PROGRAM_BYTES: u64 = 1 << 30;
 
@@ -68,9 +73,20 @@ pub fn record(job: &Job) -> Result<Summary> {
     if let Some(bytes) = job.limits.most_bytes {
         command.env("QUIPU_MAX_BYTES", bytes.to_string());
     }
+    let switch = Switch::new(&job.limits);
+    if switch.now() != Turn::On {
+        command.env("QUIPU_PAUSED", "1");
+    }
     let mut child = Child::start(command, job.prints)?;
     let pid = child.pid();
+    if switch.is_needed() {
+        while child.ended().is_none() {
+            folder.pause(switch.now() != Turn::On)?;
+            std::thread::sleep(NAP);
+        }
+    }
     let status = child.wait()?;
+    let is_over = switch.now() == Turn::Over;
     let captures = folder.files(pid, job.follows_forks)?;
     if captures.is_empty() {
         return Err(
@@ -78,7 +94,7 @@ pub fn record(job: &Job) -> Result<Summary> {
         );
     }
     let pool = Pool::new(std::thread::available_parallelism().map_or(1, usize::from))?;
-    let (mut processes, mut is_limited) = (Vec::new(), false);
+    let (mut processes, mut is_limited) = (Vec::new(), is_over);
     let findings = other_build(&program.path)?.into_iter().collect();
     for (nth, (name, capture)) in captures.iter().enumerate() {
         // The first is the program itself.
@@ -172,9 +188,6 @@ fn refuse(limits: &Limits) -> Result<()> {
         (limits.windows.is_some(), "--windows"),
         (limits.start_at.is_some(), "--start-at-function"),
         (limits.stop_at.is_some(), "--stop-at-function"),
-        (limits.start_after_time.is_some(), "--start-after"),
-        (limits.stop_after_time.is_some(), "--stop-after"),
-        (limits.toggled_by.is_some(), "--toggle-signal"),
     ];
     match refused.into_iter().find(|(is_asked, _)| *is_asked) {
         None => Ok(()),
@@ -217,6 +230,13 @@ impl Captures {
         }
         pattern.extend_from_slice(b"/%p.quipu");
         OsString::from_vec(pattern)
+    }
+
+    /// Pauses or resumes all recordings so far; those of processes that have just started follow the next time.
+    fn pause(&self, is_paused: bool) -> Result<()> {
+        let files = fs::read_dir(&self.folder).map_err(|cause| cannot("list", &self.folder, cause))?;
+        let running = files.flatten().filter_map(|entry| Running::at(&entry.path()));
+        running.into_iter().try_for_each(|running| running.set_paused(is_paused))
     }
 
     /// The recordings, those of the program's own process first; those of other processes only if requested.

@@ -12,6 +12,7 @@ use quipu_capture::limits::{Limits, UserSignal};
 use quipu_capture::record::{
     Destination, FRONT_ENDS, FrontEnd, Job, Next, PROGRAM, Prints, ProcessSummary, Summary, TRACE, front_end,
 };
+use quipu_capture::tsan::control::Running;
 use quipu_console::input::Opening;
 use quipu_console::rewrite::{self, Answer, Target};
 use quipu_console::screen::{Outcome, Result, Screen};
@@ -100,6 +101,17 @@ pub(crate) struct Options {
     /// Also record child processes, each into a folder of its own
     #[arg(long)]
     follow_fork: bool,
+    /// Instead of starting a program, control the recording of a running one that `quipu cc` compiled; with -o NAME.quipu,
+    /// write what it has recorded so far
+    #[arg(long, value_name = "PID", help_heading = "Running programs", conflicts_with_all = ["command", "events"])]
+    pid: Option<u32>,
+    /// Let the program with --pid record nothing until it is resumed; it notices when a buffer of some ten thousand events is
+    /// full
+    #[arg(long, help_heading = "Running programs", requires = "pid")]
+    pause: bool,
+    /// Let the program with --pid record again
+    #[arg(long, help_heading = "Running programs", requires = "pid", conflicts_with = "pause")]
+    resume: bool,
     /// List the recording methods, and which of them are usable here
     #[arg(long)]
     list: bool,
@@ -108,7 +120,7 @@ pub(crate) struct Options {
         value_name = "PROGRAM",
         trailing_var_arg = true,
         allow_hyphen_values = true,
-        required_unless_present = "list"
+        required_unless_present_any = ["list", "pid"]
     )]
     command: Vec<OsString>,
 }
@@ -123,6 +135,7 @@ Examples:
   quipu record --windows 1M/100M -- ./server
   quipu record --start-at-function parse --stop-at-function render -- ./prog
   quipu record --start-after 2s --stop-after 5s -- ./server
+  quipu record --pid 4711 -o so-far.quipu
   quipu cc -O2 list.c -o list && quipu record -o list.trace -- ./list
   quipu record -o - -- ./prog | quipu report -
   quipu record --events --with valgrind -o ls.prism -- ls
@@ -155,6 +168,9 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     if options.list {
         screen.text(&list())?;
         return Ok(Outcome::Fine);
+    }
+    if let Some(pid) = options.pid {
+        return control(options, pid, screen);
     }
     let front_end = front_end(&options.with, &options.command)?;
     if let (Some(level), Some(levels)) = (options.level, options.container.levels())
@@ -204,6 +220,39 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         0 => outcome,
         code => Outcome::Program(code),
     })
+}
+
+/// Pauses, resumes or copies the recording of a running program.
+fn control(options: &Options, pid: u32, screen: &Screen) -> Result<Outcome> {
+    let is_asked = options.pause || options.resume;
+    if !is_asked && options.output.is_none() {
+        let error = Error::usage("`--pid`: nothing is to be done");
+        return Err(error
+            .hint("say --pause, --resume, or -o NAME.quipu for what it has recorded so far")
+            .into());
+    }
+    if options.output.as_deref() == Some(Path::new("-")) {
+        return Err(Error::usage("`-o -`: not with `--pid`")
+            .hint("name a file, such as so-far.quipu")
+            .into());
+    }
+    let running = Running::of_process(pid)?;
+    if is_asked {
+        running.set_paused(options.pause)?;
+        let now = if options.pause { "paused" } else { "resumed" };
+        screen.say(format_args!("process {pid}: its recording `{}` is {now}", running.path().display()));
+    }
+    if let Some(output) = &options.output {
+        let replace = if options.force { Replace::Allowed } else { Replace::Never };
+        let n_bytes = running.snapshot(output, replace)?;
+        let name = output.to_string_lossy();
+        screen.say(format_args!(
+            "process {pid}: `{name}` has what it recorded so far, {}",
+            bytes_text(n_bytes)
+        ));
+        screen.say(format_args!("next: quipu view {}", shell_word(&name)));
+    }
+    Ok(Outcome::Fine)
 }
 
 /// Records a program; says on a terminal now and then how far that is.

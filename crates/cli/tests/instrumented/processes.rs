@@ -592,3 +592,68 @@ fn what_a_recording_has_no_room_for_is_a_loss_with_its_count() {
     assert_eq!(told(&["convert", "--to", "cacheray", "prog.quipu", "-o", "prog.trace"]).0, Some(1));
     assert!(scene.path("prog.trace").exists());
 }
+
+/// For each line that it reads, 20,000 writes, which is more than a buffer has room for.
+const ON_DEMAND: &str = r#"
+    #include <stdio.h>
+    static volatile long cells[64];
+    int main(void) {
+        printf("%p\n", (void *)cells);
+        fflush(stdout);
+        char line[16];
+        while (fgets(line, sizeof line, stdin)) {
+            for (int i = 0; i < 20000; i++) cells[i % 64] = i;
+            puts("done");
+            fflush(stdout);
+        }
+        return 0;
+    }"#;
+
+#[test]
+fn a_running_program_is_paused_resumed_and_looked_at() {
+    use std::io::{BufRead, BufReader, Write};
+    let scene = Scene::new("cc");
+    scene.compile(ON_DEMAND, "prog.c", &["-O1"]);
+    let mut child = scene.program("prog").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut to, from) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+    let mut said = from.lines().map(Result::unwrap);
+    let start = u64::from_str_radix(said.next().unwrap().trim_start_matches("0x"), 16).unwrap();
+    let addr = format!("{start:#x}..{:#x}", start + 64 * 8);
+    let mut work = || {
+        to.write_all(b"more\n").unwrap();
+        assert_eq!(said.next().as_deref(), Some("done"));
+    };
+    let pid = child.id().to_string();
+    let control = |more: &[&str]| {
+        let output = quipu().current_dir(&scene.folder).args(["record", "--pid", &pid]).args(more).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{more:?}: {output:?}");
+    };
+    let writes = |file: &str| {
+        let line = ["view", "--json", "--kind", "write", "--addr", &addr, file];
+        let output = quipu().current_dir(&scene.folder).args(line).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().lines().count()
+    };
+    work();
+    control(&["-o", "first.quipu"]);
+    assert_eq!(writes("first.quipu"), 20_000);
+    control(&["--pause"]);
+    // The rest of the buffer is filled, and then nothing is recorded.
+    work();
+    work();
+    control(&["-o", "paused.quipu"]);
+    let n_paused = writes("paused.quipu");
+    assert!((20_000..40_000).contains(&n_paused), "{n_paused}");
+    work();
+    control(&["-o", "paused.quipu", "--force"]);
+    assert_eq!(writes("paused.quipu"), n_paused);
+    control(&["--resume"]);
+    work();
+    drop(to);
+    assert!(child.wait().unwrap().success());
+    assert_eq!(writes("prog.quipu"), n_paused + 20_000);
+    let refused = quipu().args(["record", "--pid", &std::process::id().to_string(), "--pause"]).output();
+    let refused = refused.unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("writes no recording"), "{refused:?}");
+}
