@@ -20,7 +20,8 @@ pub struct Limits {
     /// Stop recording at the execution of this function of the program. With a function that starts it, recording starts
     /// again at the next execution of that one, each time as a window.
     pub stop_at: Option<String>,
-    /// `(n, period)`: record the first `n` of every `period` instructions.
+    /// `(n, period)`: record the first `n` of every `period` instructions. For programs that record themselves, events of
+    /// each thread count in their place, in whole buffers.
     pub windows: Option<(u64, u64)>,
     /// Start recording this long after the program.
     pub start_after_time: Option<Duration>,

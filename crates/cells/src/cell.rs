@@ -194,8 +194,11 @@ pub mod sync {
     pub const FORK: u64 = 25;
     /// The program suspended recording.
     pub const PAUSE: u64 = 26;
-    /// Recording resumed.
+    /// Recording resumed; value: [`AFTER_GAP`] if not the program had suspended it.
     pub const RESUME: u64 = 27;
+
+    /// The value of [`RESUME`] after a gap that the program knows nothing of: functions were entered and left meanwhile.
+    pub const AFTER_GAP: u64 = 1;
 }
 
 /// Kinds of `TEXT` cells.

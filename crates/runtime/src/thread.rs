@@ -58,6 +58,8 @@ pub(crate) struct Thread {
     pub(crate) resolving: Own<u32>,
     /// Number of times that the end of the thread was postponed.
     pub(crate) n_ends: Own<u32>,
+    /// In a gap of the recording: the number of events that are still left out, or [`buffer::UNTIL_RESUMED`]. Otherwise 0.
+    pub(crate) gap: Own<u64>,
 }
 
 const _: () = assert!(size_of::<Thread>() <= 128);

@@ -73,6 +73,9 @@ pub fn record(job: &Job) -> Result<Summary> {
     if let Some(bytes) = job.limits.most_bytes {
         command.env("QUIPU_MAX_BYTES", bytes.to_string());
     }
+    if let Some((of, every)) = job.limits.windows {
+        command.env("QUIPU_WINDOWS", format!("{of}/{every}"));
+    }
     let switch = Switch::new(&job.limits);
     if switch.now() != Turn::On {
         command.env("QUIPU_PAUSED", "1");
@@ -185,7 +188,6 @@ fn refuse(limits: &Limits) -> Result<()> {
     let refused = [
         (limits.most_instrs.is_some(), "--max-instrs"),
         (limits.start_after.is_some(), "--start-after-instrs"),
-        (limits.windows.is_some(), "--windows"),
         (limits.start_at.is_some(), "--start-at-function"),
         (limits.stop_at.is_some(), "--stop-at-function"),
     ];

@@ -143,7 +143,12 @@ impl Shower {
                 row.details.push(("call", Detail::Text(call_name(heap.call, "free").to_owned())));
             }
             Event::Untyped(heap) => heap_row(&mut row, "untyped", heap),
-            Event::Sync(event) => sync_row(&mut row, event),
+            Event::Sync(event) => {
+                if event.what == sync::RESUME && event.values[0] == sync::AFTER_GAP {
+                    self.callers_of(who).clear();
+                }
+                sync_row(&mut row, event);
+            }
             Event::Text { object, which, text } => text_row(&mut row, *object, *which, text),
             Event::Module { base, bytes, path } => {
                 (row.kind, row.addr, row.size) = ("module", Some(*base), Some(*bytes));
@@ -247,6 +252,7 @@ fn sync_row(row: &mut Row, event: &event::Sync) {
             }
         }
         sync::FENCE | sync::SIGNAL_FENCE => tell("order", Detail::Text(order_name(first).to_owned())),
+        sync::RESUME if first == sync::AFTER_GAP => tell("after-gap", Detail::Yes),
         sync::MUTEX_CREATE | sync::MUTEX_DESTROY | sync::FIBER_SWITCH if first != 0 => {
             tell("flags", Detail::Count(first));
         }

@@ -248,7 +248,10 @@ impl Maker {
             Event::Atomic(atomic) => self.atomic(who, atomic),
             Event::Alloc(region) => self.allocated(who, region, released),
             Event::Release(heap) => self.released(who, heap),
-            Event::Sync(event::Sync { what, .. }) => {
+            Event::Sync(event::Sync { what, values, .. }) => {
+                if *what == sync::RESUME && values[0] == sync::AFTER_GAP {
+                    self.threads[who.index].callers.clear();
+                }
                 self.summary.n_syncs += u64::from(!matches!(*what, sync::START | sync::END));
                 Ok(())
             }

@@ -79,7 +79,8 @@ pub(crate) struct Options {
     /// Start recording after this many instructions
     #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Limits")]
     start_after_instrs: Option<u64>,
-    /// Record the first N of every M instructions, each time as a window
+    /// Record the first N of every M instructions, each time as a window; for programs of `quipu cc`, of the events of each
+    /// thread
     #[arg(long, value_name = "N/M", value_parser = windows, help_heading = "Limits")]
     windows: Option<(u64, u64)>,
     /// Start recording at the first call of this function of the program or of a library that it loads; requires symbols

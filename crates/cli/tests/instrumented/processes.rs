@@ -657,3 +657,27 @@ fn a_running_program_is_paused_resumed_and_looked_at() {
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     assert!(String::from_utf8_lossy(&refused.stderr).contains("writes no recording"), "{refused:?}");
 }
+
+#[test]
+fn windows_have_their_share_of_the_events() {
+    use std::io::Write;
+    let scene = Scene::new("cc");
+    scene.compile(ON_DEMAND, "prog.c", &["-O1"]);
+    let mut program = scene.program("prog");
+    program.env("QUIPU_WINDOWS", "1/4").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = program.spawn().unwrap();
+    child.stdin.take().unwrap().write_all("more\n".repeat(10).as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let lines = |kind: &str| {
+        let line = ["view", "--json", "--kind", kind, "prog.quipu"];
+        let output = quipu().current_dir(&scene.folder).args(line).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    // Four buffers of 14,323 cells, few of which are other events, with three gaps between them.
+    let n_writes = lines("write").len();
+    assert!((56_000..=4 * 14_323).contains(&n_writes), "{n_writes}");
+    let resumed = lines("resume");
+    assert!(resumed.len() == 3 && resumed.iter().all(|line| line.contains("after-gap")), "{resumed:?}");
+}
