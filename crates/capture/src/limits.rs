@@ -1,8 +1,9 @@
 //! The part of the execution to record: its start, windows, and limits.
 
 use crate::switch::{Switch, Turn};
-use std::sync::Arc;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 /// Limits set by the user. Instructions are counted over all threads, in the order in which the recorder reads them; for a
@@ -27,8 +28,21 @@ pub struct Limits {
     pub start_after_time: Option<Duration>,
     /// Stop recording this long after the program started.
     pub stop_after_time: Option<Duration>,
+    /// Record only this code; everything if empty. What the program does elsewhere is a gap each time.
+    pub only: Vec<Code>,
+    /// Do not record this code.
+    pub skip: Vec<Code>,
     /// A signal to the recorder that starts recording, and stops it the next time, and so on.
     pub toggled_by: Option<UserSignal>,
+}
+
+/// A part of the program's code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// A program or library, by its path, its file name, or that without `.so` and what follows.
+    Module(String),
+    /// A function by its symbol, without those that it calls.
+    Function(String),
 }
 
 /// A signal that has no meaning of its own.
@@ -93,6 +107,8 @@ pub(crate) struct Gate {
     is_on: AtomicBool,
     /// How often recording was started by a function or by the switch.
     n_starts: AtomicU64,
+    /// Addresses of code that is named, as far as it is loaded, and whether only such code is recorded, or none of it.
+    named: RwLock<Vec<(Range<u64>, bool)>>,
     n_seen: AtomicU64,
     n_taken: AtomicU64,
     /// Bytes of all files so far.
@@ -116,6 +132,7 @@ impl Gate {
             switch,
             is_on: AtomicBool::new(is_on),
             n_starts: AtomicU64::new(0),
+            named: RwLock::default(),
             n_seen: AtomicU64::new(0),
             n_taken: AtomicU64::new(0),
             n_bytes,
@@ -130,7 +147,34 @@ impl Gate {
 
     /// Whether windows are recorded: parts with gaps between them.
     pub(crate) fn has_windows(&self) -> bool {
-        self.limits.windows.is_some() || self.limits.toggled_by.is_some() || self.starts_again()
+        let limits = &self.limits;
+        limits.windows.is_some() || limits.toggled_by.is_some() || self.starts_again() || self.has_names()
+    }
+
+    /// Whether some code is recorded, and other code is not.
+    pub(crate) fn has_names(&self) -> bool {
+        !self.limits.only.is_empty() || !self.limits.skip.is_empty()
+    }
+
+    /// The code that is named, each with whether only such code is recorded, or none of it.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (&Code, bool)> {
+        let only = self.limits.only.iter().map(|code| (code, true));
+        only.chain(self.limits.skip.iter().map(|code| (code, false)))
+    }
+
+    /// Notes addresses of code that is named.
+    pub(crate) fn note(&self, addresses: Range<u64>, is_only: bool) {
+        let mut named = self.named.write().unwrap_or_else(PoisonError::into_inner);
+        if !named.contains(&(addresses.clone(), is_only)) {
+            named.push((addresses, is_only));
+        }
+    }
+
+    /// Whether code at this address is recorded.
+    pub(crate) fn keeps(&self, pc: u64) -> bool {
+        let named = self.named.read().unwrap_or_else(PoisonError::into_inner);
+        let has = |is_only: bool| named.iter().any(|(range, only)| *only == is_only && range.contains(&pc));
+        (self.limits.only.is_empty() || has(true)) && !has(false)
     }
 
     /// Whether functions start recording again after they stopped it.
@@ -321,6 +365,21 @@ mod tests {
         let (all, is_over) = considered(Limits { stop_at, ..Limits::default() });
         assert_eq!(all, [Some((0, 0)), Some((0, 0)), Some((0, 0)), None, None, None, None]);
         assert!(is_over);
+    }
+
+    #[test]
+    fn code_is_kept_by_its_names() {
+        let code = |name: &str| Code::Module(name.to_owned());
+        let kept = |only: Vec<Code>, skip: Vec<Code>| {
+            let gate = Gate::new(&Limits { only, skip, ..Limits::default() }, Arc::default());
+            let named: Vec<bool> = gate.names().map(|(_, is_only)| is_only).collect();
+            named.into_iter().for_each(|is_only| gate.note(if is_only { 10..20 } else { 15..30 }, is_only));
+            [5, 12, 17, 25].map(|pc| gate.keeps(pc))
+        };
+        assert_eq!(kept(Vec::new(), Vec::new()), [true; 4]);
+        assert_eq!(kept(vec![code("a")], Vec::new()), [false, true, true, false]);
+        assert_eq!(kept(Vec::new(), vec![code("b")]), [true, true, false, false]);
+        assert_eq!(kept(vec![code("a")], vec![code("b")]), [false, true, false, false]);
     }
 
     #[test]

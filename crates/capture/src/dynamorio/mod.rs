@@ -118,6 +118,8 @@ fn arguments(limits: &Limits) -> Result<Vec<OsString>> {
     let refused = [
         (limits.start_at.is_some(), "--start-at-function"),
         (limits.stop_at.is_some(), "--stop-at-function"),
+        (!limits.only.is_empty(), "--only-module and --only-function"),
+        (!limits.skip.is_empty(), "--skip-module and --skip-function"),
         (limits.start_after_time.is_some(), "--start-after"),
         (limits.stop_after_time.is_some(), "--stop-after"),
         (limits.toggled_by.is_some(), "--toggle-signal"),

@@ -182,6 +182,8 @@ fn refuse(limits: &Limits, follows_forks: bool) -> Result<()> {
         (limits.windows.is_some(), "--windows"),
         (limits.start_at.is_some(), "--start-at-function"),
         (limits.stop_at.is_some(), "--stop-at-function"),
+        (!limits.only.is_empty(), "--only-module and --only-function"),
+        (!limits.skip.is_empty(), "--skip-module and --skip-function"),
         (follows_forks, "--follow-fork"),
     ];
     match refused.into_iter().find(|(is_asked, _)| *is_asked) {

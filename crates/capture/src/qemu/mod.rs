@@ -16,7 +16,7 @@
 //! | `stream` | entries: instructions, accesses, outcomes, clock readings |
 //! | `pieces` | joins accesses that the emulator splits |
 //! | `events` | signals, and entries that wait for the end of their handlers |
-//! | `functions` | functions of programs by address; the one at which recording starts |
+//! | `functions` | functions of programs by address; those at which recording starts and stops; code that is named |
 //! | `modules` | the files of code, listed beside the trace |
 //! | `order` | entries of threads in the order of the clock, as events |
 //! | `process`, `session`, `target` | state shared by threads; the files of their entries |
@@ -255,6 +255,9 @@ fn nothing_recorded(session: &Session, limits: &Limits) -> Error {
             "the program never came to the function `{}`",
             limits.start_at.as_deref().unwrap_or_default()
         ));
+    }
+    if session.gate.has_names() {
+        return error.hint("the program executed no code of these names");
     }
     if limits.start_after_time.is_some() || limits.toggled_by.is_some() {
         return error.hint("the program ended before recording was started");

@@ -1,7 +1,7 @@
 //! One recording: state shared by all of its threads, names of their files, and the summary.
 
 use super::code::Blocks;
-use super::functions::{Functions, functions_of};
+use super::functions::{Functions, addresses_of, functions_of};
 use super::modules::{Mapping, Modules};
 use super::order::Order;
 use super::process::Process;
@@ -199,6 +199,11 @@ impl Session {
     pub(crate) fn map(&self, image: Image, mapping: &Mapping) {
         if let Some(pc) = self.start_at.as_ref().and_then(|functions| functions.find(mapping)) {
             self.gate.start_at(pc);
+        }
+        for (code, is_only) in self.gate.names() {
+            if let Some(addresses) = addresses_of(code, mapping) {
+                self.gate.note(addresses, is_only);
+            }
         }
         if let Some(pc) = self.stop_at.as_ref().and_then(|functions| functions.find(mapping)) {
             self.gate.stop_at(pc);

@@ -190,6 +190,8 @@ fn refuse(limits: &Limits) -> Result<()> {
         (limits.start_after.is_some(), "--start-after-instrs"),
         (limits.start_at.is_some(), "--start-at-function"),
         (limits.stop_at.is_some(), "--stop-at-function"),
+        (!limits.only.is_empty(), "--only-module and --only-function"),
+        (!limits.skip.is_empty(), "--skip-module and --skip-function"),
     ];
     match refused.into_iter().find(|(is_asked, _)| *is_asked) {
         None => Ok(()),

@@ -8,7 +8,7 @@ use quipu::model::trace::Fact;
 use quipu::model::{Damaged, Error, ErrorKind, Options as Settings};
 use quipu::source::{PackOptions, Packing, Source, Temporary};
 use quipu_capture::events::{self, How, Level};
-use quipu_capture::limits::{Limits, UserSignal};
+use quipu_capture::limits::{Code, Limits, UserSignal};
 use quipu_capture::record::{
     Destination, FRONT_ENDS, FrontEnd, Job, Next, PROGRAM, Prints, ProcessSummary, Summary, TRACE, front_end,
 };
@@ -99,6 +99,19 @@ pub(crate) struct Options {
     /// Start recording when `quipu record` itself gets this signal, USR1 or USR2, stop at the next one, and so on
     #[arg(long, value_name = "SIGNAL", value_parser = signal, help_heading = "Limits", conflicts_with = "windows")]
     toggle_signal: Option<UserSignal>,
+    /// Record only code of these programs and libraries: `prog`, `libz`, `libc.so.6`, or a path. Each time that the program
+    /// comes back to it begins a window
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Code", conflicts_with_all = OTHER_WINDOWS)]
+    only_module: Vec<String>,
+    /// Do not record code of these programs and libraries
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Code", conflicts_with_all = OTHER_WINDOWS)]
+    skip_module: Vec<String>,
+    /// Record only code of these functions, by their symbols, without what they call
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Code", conflicts_with_all = OTHER_WINDOWS)]
+    only_function: Vec<String>,
+    /// Do not record code of these functions
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Code", conflicts_with_all = OTHER_WINDOWS)]
+    skip_function: Vec<String>,
     /// Also record child processes, each into a folder of its own
     #[arg(long)]
     follow_fork: bool,
@@ -126,6 +139,9 @@ pub(crate) struct Options {
     command: Vec<OsString>,
 }
 
+/// Options that make windows in other ways.
+const OTHER_WINDOWS: [&str; 3] = ["windows", "stop_at_function", "toggle_signal"];
+
 /// Most processes to report by name.
 const MOST_SAID: usize = 16;
 
@@ -136,6 +152,7 @@ Examples:
   quipu record --windows 1M/100M -- ./server
   quipu record --start-at-function parse --stop-at-function render -- ./prog
   quipu record --start-after 2s --stop-after 5s -- ./server
+  quipu record --skip-module libc,ld-linux-x86-64 -- ./prog
   quipu record --pid 4711 -o so-far.quipu
   quipu cc -O2 list.c -o list && quipu record -o list.trace -- ./list
   quipu record -o - -- ./prog | quipu report -
@@ -150,6 +167,12 @@ Exit codes:
 fn packing(text: &str) -> Result<Packing, String> {
     let expected = || format!("expected one of {}", Packing::ALL.map(Packing::name).join(", "));
     Packing::named(text).ok_or_else(expected)
+}
+
+/// Code by the names of modules and of functions.
+fn named(modules: &[String], functions: &[String]) -> Vec<Code> {
+    let modules = modules.iter().cloned().map(Code::Module);
+    modules.chain(functions.iter().cloned().map(Code::Function)).collect()
 }
 
 /// Parses the name of a signal that is free for programs to use.
@@ -190,6 +213,8 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         start_after_time: options.start_after,
         stop_after_time: options.stop_after,
         toggled_by: options.toggle_signal,
+        only: named(&options.only_module, &options.only_function),
+        skip: named(&options.skip_module, &options.skip_function),
     };
     if let Some(signal) = options.toggle_signal {
         let (name, pid) = (signal.name(), std::process::id());
