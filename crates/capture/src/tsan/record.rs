@@ -77,18 +77,24 @@ pub fn record(job: &Job) -> Result<Summary> {
         command.env("QUIPU_WINDOWS", format!("{of}/{every}"));
     }
     let switch = Switch::new(&job.limits);
-    if switch.now() != Turn::On {
+    let mut was_on = switch.now() == Turn::On;
+    if !was_on {
         command.env("QUIPU_PAUSED", "1");
     }
     let mut child = Child::start(command, job.prints)?;
     let pid = child.pid();
-    if switch.is_needed() {
-        while child.ended().is_none() {
-            folder.pause(switch.now() != Turn::On)?;
-            std::thread::sleep(NAP);
-        }
+    while switch.is_needed() && child.ended().is_none() {
+        let is_on = switch.now() == Turn::On;
+        was_on |= is_on;
+        folder.pause(!is_on)?;
+        std::thread::sleep(NAP);
     }
     let status = child.wait()?;
+    if !was_on {
+        return Err(
+            Error::missing("nothing was recorded").hint("the program ended before recording was started")
+        );
+    }
     let is_over = switch.now() == Turn::Over;
     let captures = folder.files(pid, job.follows_forks)?;
     if captures.is_empty() {

@@ -678,6 +678,10 @@ fn windows_have_their_share_of_the_events() {
     // Four buffers of 14,323 cells, few of which are other events, with three gaps between them.
     let n_writes = lines("write").len();
     assert!((56_000..=4 * 14_323).contains(&n_writes), "{n_writes}");
+    let late = ["record", "--start-after", "1h", "-o", "late.trace", "--", "./prog"];
+    let late = quipu().current_dir(&scene.folder).args(late).stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8(late.stderr).unwrap();
+    assert!(late.status.code() == Some(2) && said.contains("before recording was started"), "{said}");
     let resumed = lines("resume");
     assert!(resumed.len() == 3 && resumed.iter().all(|line| line.contains("after-gap")), "{resumed:?}");
 }
