@@ -1,5 +1,6 @@
-/* The functions begin with no branch, after which a window would have to go on. Three rounds of a phase between two functions, and another one after them. Sizes of stores tell which is which: 2 bytes
-   inside, five times a round; 1 byte outside, seven times a round. */
+/* Three rounds of a phase between two functions, and another one after them. Sizes of stores tell which is which: 2 bytes
+   inside, five times a round; 1 byte outside, seven times a round. The functions begin with no branch, after which a window
+   would have to go on. */
 static volatile short inside[8];
 static volatile char outside[8];
 
