@@ -118,7 +118,7 @@ pub(crate) fn refill() -> bool {
     is_there
 }
 
-/// Whether a thread stays in a gap of the recording with the event at hand. This is fast: nothing is blocked for it.
+/// Whether a thread stays in a gap of the recording and this event with it. This is fast: nothing is blocked for it.
 fn stays_away(thread: &Thread) -> bool {
     let gap = thread.gap.get();
     let is_over = match gap {

@@ -231,7 +231,8 @@ impl Copied {
 }
 
 /// Passes on lines from the first instruction after `start_after` until a limit is reached, while the switch is on, then
-/// discards the rest, so that the program is not blocked. The same happens after an error of `write`, which is returned at the end.
+/// discards the rest, so that the program is not blocked. The same happens after an error of `write`, which is returned at
+/// the end.
 fn copy(
     reader: PipeReader,
     limits: &Limits,

@@ -57,7 +57,8 @@ pub(crate) struct Options {
     /// Print records as they are written, until the writer ends the trace or the run is interrupted, in order within each
     /// stream or file. For growing streams: their rows, and the traces that they carry, except formats whose record order is
     /// only known at the end
-    #[arg(long, conflicts_with_all = ["skip", "take", "skip_instrs", "take_instrs", "since", "until", "order", "between", "limit"])]
+    #[arg(long, conflicts_with_all = ["skip", "take", "skip_instrs", "take_instrs", "since", "until", "order"],
+          conflicts_with_all = ["between", "limit"])]
     follow: bool,
     /// Syntax of x86 instructions
     #[arg(long, value_name = "SYNTAX", value_parser = ["att", "intel"])]
