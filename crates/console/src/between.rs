@@ -45,9 +45,7 @@ impl BetweenMarks {
         let addresses = |name: &str| addresses(&modules, name);
         session::cancellable(|watch| engine::between(trace, between, &addresses, watch))
     }
-}
 
-impl BetweenMarks {
     /// The records of the only part of a trace, along the sequence of all threads; `None` if no parts are chosen.
     ///
     /// # Errors
@@ -80,7 +78,10 @@ fn addresses(modules: &[Module], name: &str) -> Vec<u64> {
         let is_same = module.path.is_absolute()
             && module.path.is_file()
             && module.build_id.as_ref().is_some_and(|id| build_id(&module.path).as_ref() == Some(id));
-        let symbols = if is_same { code_symbols(&module.path).unwrap_or_default() } else { Vec::new() };
+        if !is_same {
+            continue;
+        }
+        let symbols = code_symbols(&module.path).unwrap_or_default();
         let lowest = loaded(&module.path).map_or(0, |range| range.start);
         let named = symbols.iter().filter(|symbol| symbol.name == name);
         all.extend(named.map(|symbol| match module.placed {
