@@ -245,8 +245,8 @@ impl Captures {
     /// Pauses or resumes all recordings so far; those of processes that have just started follow the next time.
     fn pause(&self, is_paused: bool) -> Result<()> {
         let files = fs::read_dir(&self.folder).map_err(|cause| cannot("list", &self.folder, cause))?;
-        let running = files.flatten().filter_map(|entry| Running::at(&entry.path()));
-        running.into_iter().try_for_each(|running| running.set_paused(is_paused))
+        let mut running = files.flatten().filter_map(|entry| Running::at(&entry.path()));
+        running.try_for_each(|running| running.set_paused(is_paused))
     }
 
     /// The recordings, those of the program's own process first; those of other processes only if requested.
