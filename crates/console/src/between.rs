@@ -27,6 +27,11 @@ impl BetweenMarks {
         self.between.is_some()
     }
 
+    /// The marks between which parts are read, if only parts are.
+    pub fn marks(&self) -> Option<&Between> {
+        self.between.as_ref()
+    }
+
     /// The source of a trace that [`of`](BetweenMarks::of) reads twice.
     ///
     /// # Errors

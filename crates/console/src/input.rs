@@ -7,6 +7,7 @@ use crate::sched;
 use crate::screen::Result;
 use crate::session::Extent;
 use clap::builder::PossibleValuesParser;
+use quipu::engine::Between;
 use quipu::model::trace::PARTS_COUNT_ALL;
 use quipu::model::{Columns, Error, OpenOptions, ShardKind, ThreadId, Trace, Window};
 use quipu::source::Source;
@@ -182,6 +183,11 @@ impl RecordOrder {
     /// True if threads are not read in their stored order.
     pub fn rearranges(&self) -> bool {
         self.order.as_ref().is_some_and(|order| order != THREADS)
+    }
+
+    /// The marks between which parts of the trace are read, if only parts are.
+    pub fn marks(&self) -> Option<&Between> {
+        self.between.marks()
     }
 
     /// True if only parts of the trace are read, those between marks.

@@ -84,6 +84,19 @@ pub fn kinds() -> Vec<&'static str> {
         .collect()
 }
 
+/// The text of a mark that the program set; `None` for other events.
+pub fn mark_of<'e>(event: &'e Event<'_>) -> Option<&'e [u8]> {
+    match event {
+        Event::Text { which: text::MARK, text, .. } => Some(*text),
+        _ => None,
+    }
+}
+
+/// Whether an event has a row, which all but padding have.
+pub fn has_row(event: &Event<'_>) -> bool {
+    !matches!(event, Event::Pad)
+}
+
 const ATOMICS: [(u8, &str); 11] = [
     (atomic::LOAD, "atomic-load"),
     (atomic::STORE, "atomic-store"),

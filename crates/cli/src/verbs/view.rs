@@ -173,8 +173,11 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     if options.follow {
         return follow(options, common, screen);
     }
-    if options.lists_events() && is_capture(&options.input.path) {
-        return view_capture(options, screen);
+    if options.lists_events()
+        && is_capture(&options.input.path)
+        && let Some(outcome) = view_capture(options, screen)?
+    {
+        return Ok(outcome);
     }
     let trace = options.arranging.open(&options.input)?;
     let table = options.table(&*trace);
@@ -306,7 +309,7 @@ impl Options {
             self.syntax.is_some(),
             self.skip_instrs.is_some() || self.take_instrs.is_some(),
             self.since.is_some() || self.until.is_some(),
-            self.arranging.rearranges() || self.arranging.is_part(),
+            self.arranging.rearranges(),
             self.condition.is_some(),
             !self.form.given().is_empty(),
         ];
@@ -314,8 +317,16 @@ impl Options {
     }
 }
 
-/// Lists the events of an instrumented program, with their source locations.
-fn view_capture(options: &Options, screen: &Screen) -> Result<Outcome> {
+/// Lists the events of an instrumented program, with their source locations. `None` if parts of it are wanted between marks
+/// other than those that it set itself.
+fn view_capture(options: &Options, screen: &Screen) -> Result<Option<Outcome>> {
+    let parts = match options.arranging.marks() {
+        None => Vec::new(),
+        Some(marks) => match captured::parts(&options.input.path, marks)? {
+            Some(parts) => parts,
+            None => return Ok(None),
+        },
+    };
     let choice = captured::Choice {
         skip: options.skip.unwrap_or(0),
         take: options.take.unwrap_or(u64::MAX),
@@ -324,10 +335,11 @@ fn view_capture(options: &Options, screen: &Screen) -> Result<Outcome> {
         threads: &options.input.opening.threads,
         pc: options.pc.as_ref(),
         addr: options.addr.as_ref(),
+        parts: &parts,
     };
     let form = if options.json { captured::Form::Json } else { captured::Form::Text };
     let findings = captured::view(&options.input.path, &choice, form)?;
-    Ok(Verdict { findings, meaning: OF_RECORDS, ..Verdict::default() }.tell(screen))
+    Ok(Some(Verdict { findings, meaning: OF_RECORDS, ..Verdict::default() }.tell(screen)))
 }
 
 impl Options {
