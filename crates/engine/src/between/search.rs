@@ -94,8 +94,13 @@ impl<'t> Search<'t> {
         let ends = [wanted.from.as_ref(), wanted.to.as_ref()];
         let reached = vec![0; n_shards];
         let mut functions = HashMap::new();
+        // Some traces name the module, too: `prog!main`.
+        let is_called = |name: &str, wanted: &MarkName| {
+            name == wanted.name || name.rsplit_once('!').is_some_and(|(_, name)| name == wanted.name)
+        };
         for function in &trace.meta().functions {
-            let is = ends.map(|end| end.is_some_and(|end| function.names.contains(&end.name)));
+            let has = |end: &MarkName| function.names.iter().any(|name| is_called(name, end));
+            let is = ends.map(|end| end.is_some_and(has));
             if is != [false; 2] {
                 functions.insert((function.workload, function.id), is);
             }
