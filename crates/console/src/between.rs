@@ -43,7 +43,7 @@ impl BetweenMarks {
     /// The chosen parts of a trace; the trace itself if none are chosen.
     ///
     /// # Errors
-    /// As [`engine::between`].
+    /// As [`engine::between()`].
     pub fn of(&self, trace: Box<dyn Trace>) -> quipu::model::Result<Box<dyn Trace>> {
         let Some(between) = &self.between else { return Ok(trace) };
         let modules = trace.modules();
@@ -54,7 +54,7 @@ impl BetweenMarks {
     /// The records of the only part of a trace, along the sequence of all threads; `None` if no parts are chosen.
     ///
     /// # Errors
-    /// As [`engine::between`]; `Usage` if there are several parts.
+    /// As [`engine::between()`]; `Usage` if there are several parts.
     pub fn only_range(&self, trace: &dyn Trace) -> quipu::model::Result<Option<Range<u64>>> {
         let Some(between) = &self.between else { return Ok(None) };
         let modules = trace.modules();
