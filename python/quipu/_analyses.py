@@ -195,7 +195,7 @@ class Analyses:
     ) -> Result:
         """Numbers of records of each kind, in total and for each thread.
 
-        For traces of format drmemtrace.
+        For traces of format cacheray, drmemtrace.
 
         per_thread: Each thread's counts are always printed; accepted for compatibility with other tools.
         """
@@ -757,6 +757,7 @@ class Analyses:
         binary: str | os.PathLike[str] | None = None,
         types: str | os.PathLike[str] | None = None,
         base: int | str | None = None,
+        places: str | os.PathLike[str] | None = None,
         top: int | str | None = None,
         cores: int | str | None = None,
         line_size: int | str | None = None,
@@ -779,6 +780,8 @@ class Analyses:
         binary: Program whose debug information describes types and variables; default none.
         types: File of types from Cacheray's extractor; used for types that the program lacks; default none.
         base: Load address of the program, if it differs from that in its file; default 0.
+        places: File that says where regions were allocated, as recording writes it beside a trace: `NAME.places`;
+            default none.
         top: Number of types, sites and lines to list; default 10.
         cores: Cores of the machine; default 4.
         line_size: Bytes in a line, a power of two; default 64.
@@ -800,6 +803,7 @@ class Analyses:
             "binary": binary,
             "types": types,
             "base": base,
+            "places": places,
             "top": top,
             "cores": cores,
             "line-size": line_size,

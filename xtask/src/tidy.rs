@@ -125,6 +125,7 @@ const THREAD_PLACES: &[&str] = &[
     "crates/capture/",
     "crates/console/src/session.rs",
     "crates/network/src/collect.rs",
+    "crates/prism/src/observed.rs",
     "crates/python/src/rows.rs",
     "crates/python/src/watch.rs",
     "crates/testkit/",

@@ -10,6 +10,7 @@
 //! | [`codec`], [`table`] | records → batches, rows; the loop around it is [`quipu_records`] |
 //! | [`trace`], `survey` | opening a trace, facts that require reading all of it |
 //! | [`check`], [`rules`] | the rules that a trace must follow |
+//! | [`counts`] | numbers of records |
 //! | [`write`](mod@write) | batches → files |
 //! | [`import`] | records of other formats |
 //!
@@ -17,6 +18,7 @@
 
 pub mod check;
 pub mod codec;
+pub mod counts;
 pub mod decode;
 pub mod import;
 pub mod plausible;
@@ -59,7 +61,7 @@ pub(crate) const DIALECT: OptionSpec = OptionSpec::new(
 )
 .value("auto|le64|be64|ilp32");
 
-static TOOLS: &[&dyn Tool] = &[&check::CHECK];
+static TOOLS: &[&dyn Tool] = &[&check::CHECK, &counts::CountsTool];
 
 impl Format for Cacheray {
     fn info(&self) -> &'static FormatInfo {

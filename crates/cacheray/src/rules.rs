@@ -64,6 +64,6 @@ quipu_model::rules! {
             "The access crosses the end of an object." []
         AFTER_REMOVE "cacheray/after-remove" Warning
             "No access touches a region that was removed."
-            "A use after free, or an allocator's own bookkeeping. The removal is written after `free` returned, so another thread may have the memory already." []
+            "A use after free, or an allocator's own bookkeeping, or memory that went back to the system and was mapped for something else. Traces of programs that `quipu cc` compiled have the stacks of threads that are mapped there. The removal is written after `free` returned, so another thread may have the memory already." []
     }
 }

@@ -4,9 +4,11 @@
 
 use crate::common;
 use crate::common::{GOOD, folder, lines, of_bytes, trace};
+use quipu_cacheray::counts::{CountsTool, RecordCounts};
 use quipu_cacheray::record::Dialect;
 use quipu_model::trace::surveyed;
-use quipu_model::{Columns, Scan, ShardId, Trace, Window};
+use quipu_model::{Columns, Given, Scan, ShardId, Trace, Window};
+use quipu_testkit::report_of;
 use serde_json::{Map, Value, json};
 
 fn facts_of(trace: &dyn Trace) -> Map<String, Value> {
@@ -41,6 +43,30 @@ fn counts_are_those_of_the_facts() {
         assert_eq!(surveyed["threads"], json!(facts["threads"].as_array().unwrap().len()), "{name}");
         assert_eq!(surveyed["type_names"].as_object(), facts["type_names"].as_object(), "{name}");
         assert_eq!(facts.len(), 10, "{name}: every fact is compared");
+    }
+}
+
+#[test]
+fn the_tool_counts_what_the_facts_say() {
+    let facts: Map<String, Value> =
+        serde_json::from_str(&std::fs::read_to_string(folder().join("facts.json")).unwrap()).unwrap();
+    for (name, facts) in &facts {
+        let trace = trace(name.strip_suffix(".trace").unwrap());
+        let found: RecordCounts = report_of(&CountsTool, &Given::default(), &trace);
+        let total = found.total;
+        assert_eq!(facts["records"], total.records, "{name}");
+        assert_eq!(facts["bytes_accessed"], total.bytes, "{name}");
+        // Flags are the upper two bits of a tag.
+        let of = |kind: u64| -> u64 {
+            let tags = facts["by_tag"].as_object().unwrap().iter();
+            let of_kind = tags.filter(|(tag, _)| u64::from_str_radix(&tag[2..], 16).unwrap() & 0x3f == kind);
+            of_kind.map(|(_, n)| n.as_u64().unwrap()).sum()
+        };
+        let counts = [total.loads, total.stores, total.regions_added, total.regions_removed];
+        assert_eq!(counts, [0, 1, 2, 3].map(of), "{name}");
+        assert_eq!(found.threads.len(), facts["threads"].as_array().unwrap().len(), "{name}");
+        let sum: u64 = found.threads.iter().map(|thread| thread.counts.records).sum();
+        assert_eq!(sum, total.records, "{name}");
     }
 }
 

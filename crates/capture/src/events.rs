@@ -5,7 +5,7 @@
 use crate::child::{Child, Prints};
 use crate::limits::Limits;
 use crate::record::{FrontEnd, Observation, Way};
-use crate::tsan::record::is_instrumented;
+use crate::tsan::runtime::{is_instrumented, load_for_libraries};
 use quipu_model::trace::Fact;
 use quipu_model::{Error, Given, Result};
 pub use quipu_prism::Detail as Level;
@@ -102,9 +102,11 @@ pub fn observe(
         }
         (Way::Sent, Destination::Backends { given, output, replace }) => {
             let job = Job { given, delivery: &Delivery::Quipu, output, replace, prints };
-            let (mut done, status) = run_prepared(command, job, |command| {
+            let words = command;
+            let (mut done, status) = run_prepared(words, job, |command| {
                 // A program that writes a recording sends nothing.
                 command.env_remove("QUIPU_OUT");
+                load_for_libraries(words, command);
                 command.env("QUIPU_FOLLOW_FORK", if follows_forks { "1" } else { "0" });
                 command.env(DROP, if drops { "1" } else { "0" });
             })?;

@@ -50,6 +50,8 @@ pub struct Summary {
     pub processes: Vec<ProcessSummary>,
     /// Findings about the trace.
     pub findings: Vec<Finding>,
+    /// A sentence for people if the trace shows little of the program that was started.
+    pub warning: Option<&'static str>,
     /// Threads that were not recorded because too many ran at the same time.
     pub n_refused: u64,
     /// Whether a limit ended the recording before the program ended.
@@ -167,7 +169,7 @@ pub const FRONT_ENDS: &[FrontEnd] = &[
     FrontEnd {
         name: "tsan",
         alias: "",
-        gives: "cacheray: typed accesses of threads, for programs that `quipu cc` compiled",
+        gives: "cacheray: typed accesses of threads, for programs and libraries that `quipu cc` compiled",
         usable: tsan::record::usable,
         record: tsan::record::record,
         for_children: "--follow-fork",
@@ -223,7 +225,7 @@ impl FrontEnd {
 /// # Errors
 /// `Usage` if there is none of this name.
 pub fn front_end(name: &str, command: &[OsString]) -> Result<&'static FrontEnd> {
-    if name == "auto" && tsan::record::is_instrumented(command) {
+    if name == "auto" && tsan::runtime::is_instrumented(command) {
         return front_end("tsan", command);
     }
     if name == "auto" {
@@ -251,6 +253,7 @@ mod tests {
             program,
             processes: Vec::new(),
             findings: Vec::new(),
+            warning: None,
             n_refused: 0,
             is_limited: false,
             status: ExitStatus::default(),

@@ -142,7 +142,8 @@ pub mod atomic {
 
 /// Operations of `SYNC` cells: the side of the first continuation cell.
 pub mod sync {
-    /// A thread started; values: its ticket (from [`CREATE`]), its `pthread_t`.
+    /// A thread started: object = its `pthread_t`; values: its ticket (from [`CREATE`]), the lowest address of the memory of
+    /// its stack, which ends at its `pthread_t`. Both are 0 if unknown.
     pub const START: u64 = 1;
     /// A thread ended; value: its `pthread_t`.
     pub const END: u64 = 2;
@@ -196,6 +197,13 @@ pub mod sync {
     pub const PAUSE: u64 = 26;
     /// Recording resumed; value: [`AFTER_GAP`] if not the program had suspended it.
     pub const RESUME: u64 = 27;
+    /// A place of the thread was saved (`setjmp`, `getcontext`): object = where.
+    pub const CONTEXT_SAVE: u64 = 28;
+    /// The thread is about to continue at a place that was saved (`longjmp`, `setcontext`).
+    pub const CONTEXT_RESTORE: u64 = 29;
+    /// A place became the beginning of another stack (`makecontext`); value: the place to continue at when that is at its
+    /// end, or 0.
+    pub const CONTEXT_MAKE: u64 = 30;
 
     /// The value of [`RESUME`] after a gap that the program knows nothing of: functions were entered and left meanwhile.
     pub const AFTER_GAP: u64 = 1;

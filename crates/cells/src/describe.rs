@@ -339,6 +339,9 @@ pub const SYNCS: &[(u64, &str)] = &[
     (sync::FORK, "fork"),
     (sync::PAUSE, "pause"),
     (sync::RESUME, "resume"),
+    (sync::CONTEXT_SAVE, "context-save"),
+    (sync::CONTEXT_RESTORE, "context-restore"),
+    (sync::CONTEXT_MAKE, "context-make"),
 ];
 
 const TEXTS: Names = &[(text::THREAD, "thread-name"), (text::FIBER, "fiber-name"), (text::MARK, "mark")];

@@ -113,7 +113,7 @@ fn recorded(trace: &dyn Trace) -> Option<String> {
 }
 
 /// A fact as short text.
-fn words(fact: &Fact) -> String {
+pub(crate) fn words(fact: &Fact) -> String {
     let least = if fact.is_least { "at least " } else { "" };
     format!("{least}{}", plain(&fact.value))
 }

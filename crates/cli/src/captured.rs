@@ -156,7 +156,7 @@ fn line(nth: u64, row: &Row) -> String {
     let addr = row.addr.map(|addr| format!("{addr:#x}")).unwrap_or_default();
     let size = row.size.map(|size| size.to_string()).unwrap_or_default();
     let mut line = format!("{nth:>10}  {:>7}  {:<15}  {addr:>14}  {size:>7}", row.tid, row.kind);
-    let place = row.pc.filter(|pc| *pc != 0).map(|pc| place(pc, &row.spot));
+    let place = row.pc.filter(|pc| *pc != 0).map(|pc| row.spot.place(pc));
     let details = row.details.iter().map(|(name, detail)| match detail {
         Detail::Text(text) => format!("{name}={text}"),
         Detail::Count(count) => format!("{name}={count}"),
@@ -169,33 +169,10 @@ fn line(nth: u64, row: &Row) -> String {
     }
     for (caller, spot) in &row.callers {
         line.push_str(" < ");
-        line.push_str(&self::place(*caller, spot));
+        line.push_str(&spot.place(*caller));
     }
     line.truncate(line.trim_end().len());
     line
-}
-
-/// `main prog.c:12`, `prog+0x1234` or `0x401234`, depending on what is known; inlined functions are in parentheses.
-fn place(pc: u64, spot: &Spot) -> String {
-    let file_name = |path: &Path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-    let line = |source: &Option<(String, u64)>| {
-        source.as_ref().map(|(file, line)| format!("{}:{line}", file_name(Path::new(file))))
-    };
-    let words = |function: Option<&String>, source: Option<String>| {
-        let known: Vec<String> = function.cloned().into_iter().chain(source).collect();
-        (!known.is_empty()).then(|| known.join(" "))
-    };
-    let mut place = match (words(spot.function.as_ref(), line(&spot.source)), &spot.module) {
-        (Some(words), _) => words,
-        (None, Some((module, offset))) => format!("{}+{offset:#x}", file_name(module)),
-        (None, None) => format!("{pc:#x}"),
-    };
-    if let Some(words) =
-        spot.inlined.as_ref().and_then(|(function, source)| words(Some(function), line(source)))
-    {
-        place.push_str(&format!(" ({words})"));
-    }
-    place
 }
 
 fn object(nth: u64, row: &Row) -> Value {

@@ -7,7 +7,6 @@ use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::pass::Detail;
 use quipu::model::result;
 use quipu_console::comparison::SIDES;
-use quipu_console::parts;
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session;
 use quipu_view::{bytes_text, grouped, ticks_text};
@@ -46,9 +45,8 @@ pub(crate) fn print(sides: &[Told; 2], form: Form<'_>, screen: &Screen) -> Resul
         }
         answer.insert("changes".to_owned(), result::json(&changes().changes));
         screen.json(&Value::Object(answer))?;
-    } else if let Some(table) = form.csv.table("report.changes") {
-        let tables = result::tables("report", &changes());
-        screen.text(&parts::csv(tables, &table, form.csv.columns())?)?;
+    } else if let Some(text) = form.csv.text("report.changes", || result::tables("report", &changes()))? {
+        screen.text(&text)?;
     } else {
         let facts = SIDES.iter().zip(sides).map(|(side, told)| {
             let format = Cell::Text(told.trace.meta().format.to_string());
@@ -95,9 +93,11 @@ fn numbers(told: &Told) -> Vec<(String, Cell)> {
     let mut all = vec![("records".to_owned(), Cell::Count(told.records))];
     all.extend(size.map(|bytes| ("size on disk".to_owned(), Cell::Bytes(bytes))));
     let documents: Vec<_> = told.reports.iter().map(|report| report.document(Detail::Full)).collect();
-    for block in page::figures(&told.reports, &documents, &[]).blocks {
+    for block in page::figures(&*told.trace, &told.reports, &documents, &[]).blocks {
         if let Block::Figures(figures) = block {
-            all.extend(figures.into_iter().map(|figure| (figure.label, figure.value)));
+            // The family may count the records, too.
+            let others = figures.into_iter().filter(|figure| figure.label != "records");
+            all.extend(others.map(|figure| (figure.label, figure.value)));
         }
     }
     all

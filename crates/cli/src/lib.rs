@@ -30,7 +30,7 @@ pub use about::json as header;
 
 use clap::builder::Styles;
 use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory, FromArgMatches, Parser};
+use clap::{Args as _, CommandFactory, FromArgMatches, Parser};
 use quipu::engine::Watch;
 use quipu::model::{Error, harmless};
 use quipu_console::screen::{ColorChoice, Outcome, Screen, Stop};
@@ -39,7 +39,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use verbs::Verb;
+use verbs::{Verb, compile};
 
 /// Reads and analyses program-execution traces.
 #[derive(Debug, Parser)]
@@ -74,13 +74,16 @@ pub fn command() -> clap::Command {
 /// The command line. `--set` is an option of the written format where a verb has one, otherwise an option of the trace's own
 /// format, like `--open`.
 fn definition() -> clap::Command {
-    Cli::command().mut_subcommands(|verb| {
-        let is_taken = verb.get_arguments().any(|arg| arg.get_long() == Some(SET));
-        if is_taken {
-            return verb;
-        }
-        verb.mut_args(|arg| if arg.get_id() == OPEN { arg.alias(SET) } else { arg })
-    })
+    Cli::command().mut_subcommands(with_set)
+}
+
+/// The verb with `--set` as another name of `--open`, unless that is taken.
+fn with_set(verb: clap::Command) -> clap::Command {
+    let is_taken = verb.get_arguments().any(|arg| arg.get_long() == Some(SET));
+    if is_taken {
+        return verb;
+    }
+    verb.mut_args(|arg| if arg.get_id() == OPEN { arg.alias(SET) } else { arg })
 }
 
 /// Name of the option for written formats.
@@ -102,24 +105,14 @@ struct Parsed {
 /// Parses a command line. With `keeps_inputs`, its inputs stay registered until the process ends, otherwise only while they
 /// are read.
 fn parse(args: Vec<OsString>, keeps_inputs: bool) -> Result<Parsed, clap::Error> {
+    let args = compile::escaped(args);
     let is_harmless = are_harmless(&args);
     let own = || match is_harmless {
         true => definition(),
         // In a message that repeats these arguments, the parser's colours could not be told from theirs.
         false => definition().styles(Styles::plain()),
     };
-    let mut command = own();
-    // PERF: a copy of the command line's definition takes a third of what starting the program does.
-    let matches = match command.try_get_matches_from_mut(&args) {
-        Ok(matches) => matches,
-        Err(error) => match with_verb(args, &error) {
-            Some(args) => {
-                command = own();
-                command.try_get_matches_from_mut(args)?
-            }
-            None => return Err(error),
-        },
-    };
+    let (command, matches) = matched(args, &own)?;
     let places =
         if keeps_inputs { inputs::keep(&command, &matches) } else { inputs::check(&command, &matches) };
     let (has_json, has_output) = (is_set("json", &matches), writes(&command, &matches));
@@ -129,6 +122,43 @@ fn parse(args: Vec<OsString>, keeps_inputs: bool) -> Result<Parsed, clap::Error>
     let output = has_output.then(|| ("output".to_owned(), serde_json::Value::Null));
     let answer = (cli.verb.answers_with_an_object() && has_json).then(|| output.into_iter().collect());
     Ok(Parsed { cli, answer, output: written, places })
+}
+
+/// Matches the arguments with the definition of the command line; returns the definition, too.
+fn matched(
+    args: Vec<OsString>,
+    own: &dyn Fn() -> clap::Command,
+) -> Result<(clap::Command, clap::ArgMatches), clap::Error> {
+    if let Some(matched) = matched_alone(&args) {
+        return Ok(matched);
+    }
+    let mut command = own();
+    // PERF: a copy of the command line's definition takes a third of what starting the program does.
+    let error = match command.try_get_matches_from_mut(&args) {
+        Ok(matches) => return Ok((command, matches)),
+        Err(error) => error,
+    };
+    let Some(args) = with_verb(args, &error) else { return Err(error) };
+    if let Some(matched) = matched_alone(&args) {
+        return Ok(matched);
+    }
+    command = own();
+    let matches = command.try_get_matches_from_mut(args)?;
+    Ok((command, matches))
+}
+
+/// Matches the arguments with the definition of the one verb that they name. `None` if that fails: then the definition of
+/// all verbs says why, or has the help text.
+///
+/// PERF: the options of all verbs, which each start defined, are more than those of one; `work.tsv` counts starts.
+fn matched_alone(args: &[OsString]) -> Option<(clap::Command, clap::ArgMatches)> {
+    let verb = args.iter().skip(1).find_map(|arg| Verb::defined(arg.to_str()?))?;
+    let name = verb.get_name().to_owned();
+    let command = Common::augment_args(clap::Command::new("quipu"));
+    let mut command = command.subcommand_required(true).subcommand(with_set(verb));
+    let matches = command.try_get_matches_from_mut(args).ok()?;
+    // Another argument may have the name of a verb.
+    (matches.subcommand_name() == Some(&*name)).then_some((command, matches))
 }
 
 /// True if terminals obey nothing in the arguments.
@@ -303,6 +333,31 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn each_verb_is_defined_alone_as_among_the_others() {
+        let whole = command();
+        for verb in whole.get_subcommands() {
+            let alone = with_set(Verb::defined(verb.get_name()).unwrap());
+            let ids = |verb: &clap::Command| -> Vec<String> {
+                verb.get_arguments()
+                    .map(|arg| format!("{} {:?}", arg.get_id(), arg.get_all_aliases()))
+                    .collect()
+            };
+            assert_eq!(ids(&alone), ids(verb), "{}", verb.get_name());
+            let help = |verb: &clap::Command| verb.clone().render_long_help().to_string();
+            assert_eq!(help(&alone), help(verb));
+        }
+        let of = |line: &str| matched_alone(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        let (command, matches) = of("quipu -q view --take 5 --set a=b x.trace").unwrap();
+        assert_eq!(matches.subcommand_name(), Some("view"));
+        assert!(command.find_subcommand("check").is_none());
+        // The whole definition answers these.
+        for line in ["quipu", "quipu x.trace", "quipu view --help", "quipu view --tkae 5", "quipu --version"]
+        {
+            assert!(of(line).is_none(), "{line}");
+        }
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Results as a page for a browser: the parts around the analyses' documents, and writing the file.
 
+use crate::about;
 use quipu::model::doc::{Block, Cell, Document, Figure, Grid};
 use quipu::model::fresh::{self, Replace};
 use quipu::model::harmless::shell_word;
 use quipu::model::number::counted;
+use quipu::model::trace::Fact;
 use quipu::model::{Error, Report, Trace};
 use quipu::passes::{PerShard, PerThread, branches, functions, mix, reuse_distance, schedule, working_set};
 use quipu::sim::TypeReport;
@@ -106,11 +108,17 @@ const MICROS: u64 = 1_000_000;
 /// Maximum number of figures at the top of a page.
 const MAX_FIGURES: usize = 24;
 
-/// The most important numbers of a trace, from those in its reports: what it executed or called, the figures of its own
-/// analyses (`told`), threads and memory, and the figures of the default machine.
-pub(crate) fn figures(reports: &[Box<dyn Report>], told: &[Document], machine: &[Document]) -> Document {
+/// The most important numbers of a trace, from it and its reports: what it executed or called, the facts that its family
+/// counts among them, the figures of its own analyses (`told`), threads and memory, and the figures of the default machine.
+pub(crate) fn figures(
+    trace: &dyn Trace,
+    reports: &[Box<dyn Report>],
+    told: &[Document],
+    machine: &[Document],
+) -> Document {
     let mut figures = executed(reports);
     let is_executed = !figures.is_empty();
+    figures.extend(trace.meta().facts.iter().filter(|fact| fact.is_headline).filter_map(headline));
     figures.extend(figures_of(told));
     if !is_executed {
         figures.extend(accessed_or_called(reports));
@@ -124,6 +132,16 @@ pub(crate) fn figures(reports: &[Box<dyn Report>], told: &[Document], machine: &
     let mut document = Document::new("");
     document.terms = told.iter().chain(machine).flat_map(|of| of.terms.clone()).collect();
     if figures.is_empty() { document } else { document.with(Block::Figures(figures)) }
+}
+
+/// A fact as a figure, unless it is a count of nothing.
+fn headline(fact: &Fact) -> Option<Figure> {
+    let value = match fact.value.as_u64() {
+        Some(0) => return None,
+        Some(n) => Cell::Count(n),
+        None => Cell::Text(about::words(fact)),
+    };
+    Some(Figure { label: fact.label.to_string(), value, note: String::new() })
 }
 
 /// The figures in these documents.

@@ -3,7 +3,8 @@
 use quipu::model::Error;
 use quipu::model::fresh::Replace;
 use quipu::model::number::{counted, grouped};
-use quipu::source::{PackOptions, Packing, Pool};
+use quipu::model::transform::packing_for;
+use quipu::source::Pool;
 use quipu_capture::tsan::trace::Output;
 use quipu_capture::tsan::{Ending, Summary, collect};
 use quipu_console::rewrite::{self, Target};
@@ -32,17 +33,11 @@ pub(crate) fn make(
     screen: &Screen,
 ) -> Result<Outcome> {
     let path = &target.path;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let packing = match &target.container {
-        Some(container) => Packing::named(container).ok_or_else(|| {
-            Error::usage(format!("`--container` is plain, zstd, snappy or gzip, found `{container}`"))
-        })?,
-        None => Packing::of_file_name(&name).unwrap_or(Packing::Plain),
-    };
+    let packing = packing_for(target.container.as_deref(), target.level, path)?;
     let pool = Pool::new(std::thread::available_parallelism().map_or(1, usize::from)).map_err(Error::from)?;
     let output = Output {
         path,
-        packing: &PackOptions::new(packing),
+        packing: &packing,
         replace: if target.force { Replace::Allowed } else { Replace::Never },
         pool: &pool,
         damaged: target.damaged,
@@ -57,7 +52,7 @@ pub(crate) fn make(
         Verdict { findings: summary.findings.clone(), meaning: session::OF_A_FILE, ..Verdict::default() };
     verdict.say_lost(screen);
     rewrite::say_doubtful(path, summary.doubtful_from, screen);
-    if let Some(warning) = warning(&summary) {
+    if let Some(warning) = summary.warning() {
         screen.say(format_args!("{warning}"));
     }
     let beside = screen.beside(path);
@@ -111,21 +106,6 @@ fn as_json(summary: &Summary, recording: &str, path: &str) -> serde_json::Value 
         "records": summary.written.records,
         "bytes": summary.written.bytes,
     })
-}
-
-/// A warning if a recording shows little about its program.
-fn warning(summary: &Summary) -> Option<&'static str> {
-    let n_accesses = summary.n_accesses + summary.n_atomics;
-    let n_bad = summary.unknown.values().map(|unknown| unknown.n_allocations).sum::<u64>();
-    match () {
-        () if n_accesses == 0 => Some(
-            "nothing was accessed: is all of the program compiled with `quipu cc` or `quipu c++`, and is QUIPU_OUT not paused from the start?",
-        ),
-        () if n_bad > 0 && n_bad == summary.n_allocations => Some(
-            "no allocation has a type: compile with `-g`, keep sources where they were (or say `--source-map FROM=TO`), and `.dwo` files beside what was made of them",
-        ),
-        () => None,
-    }
 }
 
 /// The share of allocations without a specific type, with the reasons.

@@ -6,7 +6,7 @@ use quipu::model::number::counted;
 use quipu::model::trace::{Fact, surveyed};
 use quipu::model::{Columns, Error, Finding, Found, Scan, Severity, ShardKind, ThreadId, Trace, result};
 use quipu_console::input;
-use quipu_console::parts::{self, CsvOption};
+use quipu_console::parts::CsvOption;
 use quipu_console::screen::{Outcome, Result, Screen, Stop};
 use quipu_console::session;
 use std::collections::BTreeSet;
@@ -149,9 +149,8 @@ pub(crate) fn print<'p>(
     let summaries = Summaries { traces };
     if form.json {
         screen.json(&result::json(&summaries.traces))?;
-    } else if let Some(table) = form.csv.table("summary.traces") {
-        let tables = result::tables("summary", &summaries);
-        screen.text(&parts::csv(tables, &table, form.csv.columns())?)?;
+    } else if let Some(text) = form.csv.text("summary.traces", || result::tables("summary", &summaries))? {
+        screen.text(&text)?;
     } else {
         let head = ["trace", "format", "records", "threads", "findings", "size"].map(str::to_owned).into();
         let rows = summaries.traces.iter().map(Summary::row).collect();

@@ -33,6 +33,15 @@ fn a_listed_machine_is_simulated_as_a_copy_of_its_file_is() {
     let machines = list.as_array().unwrap();
     assert!(machines.len() > 8);
     let table = answer(&["sim", "tlb", "--machine", "list"]);
+    assert_eq!(answer(&["sim", "--machine", "list"]), table, "also without a simulation");
+    for (line, help) in [
+        (&["sim", "--machine", "amd-zen3"][..], "quipu sim cache --machine amd-zen3"),
+        (&["sim", "-q"][..], "quipu sim cache TRACE"),
+    ] {
+        let output = quipu(line);
+        assert_eq!(output.status.code(), Some(2), "{line:?}");
+        assert!(String::from_utf8(output.stderr).unwrap().contains(help), "{line:?}");
+    }
     for machine in machines {
         let name = machine["name"].as_str().unwrap();
         assert!(table.contains(name), "{name} in {table}");

@@ -140,6 +140,77 @@ fn a_sweep_is_drawn_with_a_line_for_each_number_of_ways() {
     );
 }
 
+#[test]
+fn the_top_of_a_page_has_the_numbers_of_its_family() {
+    let expected: [(&str, &[&str]); 5] = [
+        ("prism/prodcons.prism", &["fetched instructions", "work", "critical path", "synchronizations"]),
+        ("dtrace/classic/agg_ops", &["probes", "aggregations", "CPUs", "records", "most frequent probe"]),
+        ("dtrace/linux/speculation", &["probes", "records", "most frequent probe"]),
+        ("stream/all-types.quipu", &["producers", "kinds of records", "records"]),
+        ("columnar/duckdb.parquet", &["rows of duckdb"]),
+    ];
+    let traces = quipu_testkit::fixtures("drmemtrace").join("..").canonicalize().unwrap();
+    for (trace, labels) in expected {
+        let printed = quipu(["report", "--no-machine", "--html", "-", trace]).current_dir(&traces).output();
+        let page = text(&printed.unwrap().stdout);
+        let (_, lead) = page.split_once("<section class=\"lead\">").unwrap();
+        let (lead, _) = lead.split_once("</section>").unwrap();
+        for label in labels {
+            assert!(lead.contains(&format!(">{label}</dt>")), "{trace}: {label}: {lead}");
+        }
+    }
+}
+
+/// Command lines whose pages have all tables of all analyses but `aggregate`, whose heads its user writes.
+const TABLES: &[&str] = &[
+    "analyze counts,check,schedule,mix,branches,working-set,hot,functions,syscalls,opcodes,categories,histogram,\
+     heatmap,reuse-distance,reuse-time,miss-ratio,caches,tlbs,misses,sweep --per-thread drmemtrace/mock_syscall",
+    "analyze schedule-files,functions,branches,syscalls,miss-ratio,caches,tlbs --per-thread -O causes=true \
+     -O reset-at=100 drmemtrace/thr",
+    "analyze counts,hot,opcodes,categories drmemtrace/tiny.ifiltered",
+    "analyze schedule drmemtrace/thr.core_sharded_kernel",
+    "analyze check,schedule-files drmemtrace/small",
+    "analyze types,caches,check cacheray/grand.trace",
+    "analyze check cacheray/structs.trace",
+    "analyze layout --type struct.Basic --types cacheray/types/structs.dwarf.json cacheray/structs.trace",
+    "analyze check,frames,graphics,calls,leaks apitrace/kinds.trace",
+    "analyze aggregations,timeline dtrace/classic/agg_ops",
+    "analyze timeline dtrace/linux/speculation",
+    "analyze workload prism/prodcons.prism",
+    "analyze misses,caches columnar/duckdb.parquet",
+    "report dtrace/linux/error_default",
+    "report prism/prodcons.prism",
+    "report apitrace/kinds.trace",
+    "sim sweep --bound --sizes 4K drmemtrace/tiny.plain",
+];
+
+#[test]
+fn each_head_on_a_page_is_explained() {
+    let traces = quipu_testkit::fixtures("drmemtrace").join("..").canonicalize().unwrap();
+    let mut n_heads = 0;
+    for line in TABLES {
+        let printed = quipu(line.split_whitespace().chain(["--html", "-"])).current_dir(&traces).output();
+        let page = text(&printed.unwrap().stdout);
+        assert!(page.ends_with("</html>\n"), "{line}");
+        for head in page.split("<th scope=\"col\"").skip(1) {
+            let (attributes, rest) = head.split_once("><button type=\"button\">").unwrap();
+            let (words, _) = rest.split_once("</button>").unwrap();
+            // A number as head is that of a thread; the first head of the table says so.
+            let is_number = words.parse::<u64>().is_ok();
+            assert!(is_number || attributes.contains(" title=\""), "{line}: {words}");
+            n_heads += 1;
+        }
+    }
+    assert!(n_heads > 500, "{n_heads}");
+    let tools = quipu(["tools", "--json"]).output().unwrap();
+    let tools: Value = serde_json::from_slice(&tools.stdout).unwrap();
+    for tool in tools.as_array().unwrap() {
+        let name = tool["name"].as_str().unwrap();
+        let is_in = |line: &&str| line.split([' ', ',']).any(|word| word == name);
+        assert!(name == "aggregate" || TABLES.iter().any(is_in), "{name}");
+    }
+}
+
 // ---- the page in a browser ---------------------------------------------------------------------------------------
 
 #[test]

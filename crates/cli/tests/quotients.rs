@@ -152,7 +152,7 @@ fn check_divisor(text: &str, json: &Value, checked: &mut Checked) {
     let named = format!(": {}", quipu::model::number::grouped(executed));
     let said = words_of(text);
     let at =
-        said.find("misses for 1,000 instructions (MPKI) are of the ").unwrap_or_else(|| panic!("{text}"));
+        said.find("misses per 1,000 instructions (MPKI) are of the ").unwrap_or_else(|| panic!("{text}"));
     let (sentence, _) = said[at..].split_once(named.as_str()).unwrap_or_else(|| panic!("{named}: {text}"));
     assert!(sentence.len() < 120, "{sentence}");
     checked.n += 1;

@@ -200,6 +200,73 @@ fn the_commonest_jobs_are_done_as_their_page_says() {
     assert!(outputs.len() >= page.matches("\n### ").count());
 }
 
+/// The files that a page shows: each block after a line that is only a name, such as "`main.c`:".
+fn files_of(page: &str) -> Vec<(&str, String)> {
+    let (mut files, mut name, mut text) = (Vec::new(), None, None::<String>);
+    for line in page.lines() {
+        match (&mut text, line) {
+            (Some(_), "```") => files.extend(name.take().zip(text.take())),
+            (Some(text), line) => text.extend([line, "\n"]),
+            (None, line) if line.starts_with("```") && name.is_some() => text = Some(String::new()),
+            (None, line) if !line.is_empty() => {
+                name = line.strip_prefix('`').and_then(|line| line.strip_suffix("`:"));
+            }
+            _ => {}
+        }
+    }
+    files
+}
+
+/// What each section of the page of build systems needs: programs, and Debian's packages that have them.
+const BUILD_TOOLS: &[(&str, &[(&str, &str)])] = &[
+    ("make", &[("make", "make")]),
+    ("autotools", &[("autoconf", "autoconf"), ("make", "make")]),
+    ("CMake", &[("cmake", "cmake"), ("make", "make")]),
+    ("meson", &[("meson", "meson"), ("ninja", "ninja-build"), ("pkg-config", "pkg-config")]),
+    ("pkg-config", &[("pkg-config", "pkg-config"), ("gcc", "gcc")]),
+    ("cargo", &[]),
+    ("Libraries in programs that are not instrumented", &[("python3", "python3")]),
+    ("The header without the wrapper", &[]),
+    ("Programs that a build runs", &[]),
+];
+
+#[test]
+fn build_systems_are_used_as_their_page_says() {
+    let page = fs::read_to_string(docs().join("build-systems.md")).unwrap();
+    let desk = Desk::new();
+    let files = files_of(&page);
+    assert_eq!(files.len(), 8, "{files:?}");
+    for (name, text) in files {
+        fs::write(desk.folder.path().join(name), text).unwrap();
+    }
+    let sections: Vec<&str> = page.split("\n## ").skip(1).collect();
+    assert_eq!(sections.len(), BUILD_TOOLS.len());
+    for (section, (title, tools)) in sections.iter().zip(BUILD_TOOLS) {
+        assert!(section.starts_with(&format!("{title}\n")), "{title}: {section}");
+        let is_absent =
+            |tool: &str| Command::new(tool).arg("--version").stdout(Stdio::null()).status().is_err();
+        let absent: Vec<&str> =
+            tools.iter().filter(|(tool, _)| is_absent(tool)).map(|(_, package)| *package).collect();
+        if !absent.is_empty() {
+            eprintln!("passed over: {title}: install {}", absent.join(" "));
+            continue;
+        }
+        let steps = steps(section);
+        if steps.iter().any(|step| !step.shown.is_empty()) {
+            typed(&desk, &steps, shape);
+        } else {
+            steps.iter().for_each(|step| drop(desk.type_in(&step.command)));
+        }
+    }
+    // Programs by which builds tried the compiler left nothing.
+    let tried = desk.type_in("find . -name '*.quipu'");
+    assert!(tried.lines().all(|path| path.matches('/').count() == 1), "{tried}");
+    assert!(
+        ["conftest", "cmTC_", "sanity", "output.exe"].iter().all(|name| !tried.contains(name)),
+        "{tried}"
+    );
+}
+
 /// The commands of the overview in the README, with a trace of the repository in the place of `TRACE`; without those that
 /// name further files of the reader, or only a verb.
 fn overview(readme: &str) -> Vec<String> {

@@ -58,6 +58,26 @@ impl Part {
         self.cursor.numbering != Numbering::None && self.what != What::Lens(Columns::CALLS)
     }
 
+    /// The end of the run of records from `start` on that each have a row, or the first record with a row if `start` has
+    /// none.
+    fn run_from(&self, start: u64) -> u64 {
+        let mut next = start;
+        for chunk in &self.cursor.queue {
+            let records = &chunk.records[chunk.at..chunk.n_rows];
+            let (Some(first), Some(last)) = (records.first(), records.last()) else { continue };
+            if *first != next {
+                return if next == start { *first } else { next };
+            }
+            let n = records.len() as u64;
+            if last - first != n - 1 {
+                let end = (next..).zip(records).find(|(expected, record)| expected != *record);
+                return end.map_or(u64::MAX, |(expected, _)| expected);
+            }
+            next += n;
+        }
+        u64::MAX
+    }
+
     /// Calls `take` with the next rows of records before `end`.
     fn take(&mut self, end: u64, take: &mut dyn FnMut(&Chunk, Range<usize>) -> Result<()>) -> Result<()> {
         for chunk in &mut self.cursor.queue {
@@ -226,7 +246,7 @@ impl BatchReader {
                 Columns::INSTRS if is_wanted || wanted.has(of_fetches) => {
                     (What::Lens(lens), filling.needed(wanted), window.clone())
                 }
-                Columns::INSTRS if has_lens || scan.cut.instrs.is_some() => {
+                Columns::INSTRS if has_lens && scan.counts_instrs || scan.cut.instrs.is_some() => {
                     (What::Count, filling.counting(), window.clone())
                 }
                 Columns::THREADS if is_wanted => (What::Lens(lens), filling.needed(wanted), from_start),
@@ -291,8 +311,8 @@ impl BatchReader {
                 reader.batch.types.push(function.clone());
             }
         }
-        let counts =
-            reader.parts.iter().any(|part| matches!(part.what, What::Count | What::Lens(Columns::INSTRS)));
+        let counts = scan.counts_instrs
+            && reader.parts.iter().any(|part| matches!(part.what, What::Count | What::Lens(Columns::INSTRS)));
         if reader.next > 0 && counts && scan.pieces.is_none() {
             reader.n_instrs = instrs_before(opened, shard, reader.next, &mut reader.findings)?;
         }
@@ -357,6 +377,12 @@ impl BatchReader {
     /// segment in it, if any.
     fn end(&self, mut limit: u64, thread_now: ThreadId) -> (u64, Option<u64>) {
         let start = self.next;
+        // Rows of such a table have no position but that in their batch.
+        for part in self.parts.iter().filter(|part| matches!(part.what, What::Table(_))) {
+            if part.cursor.numbering == Numbering::Rows {
+                limit = limit.min(part.run_from(start));
+            }
+        }
         if self.is_mixed {
             for part in self.parts.iter().filter(|part| part.tells_records()) {
                 let Some(at) = part.cursor.thread else { continue };

@@ -385,11 +385,8 @@ fn finish(mut opened: Opened, about: About, meta: Meta) -> ColumnarTrace {
         let n_rows: u64 =
             table.files.iter().flatten().filter_map(|file| Some(file.open().ok()?.n_rows())).take(64).sum();
         if table.files.iter().flatten().count() <= 64 {
-            facts.push(Fact::new(
-                format!("rows-{}", table.schema.name),
-                format!("rows of {}", table.schema.name),
-                n_rows,
-            ));
+            let name = &table.schema.name;
+            facts.push(Fact::new(format!("rows-{name}"), format!("rows of {name}"), n_rows).headline());
         }
         if facts.len() > 16 {
             break;

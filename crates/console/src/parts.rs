@@ -49,16 +49,21 @@ impl CsvOption {
         self.csv.is_some() || !self.columns.is_empty()
     }
 
-    /// The table to print: that of `--csv=TABLE`, or else `usual`, which is empty for all tables; `None` if no
-    /// comma-separated values are wanted.
-    pub fn table(&self, usual: &str) -> Option<String> {
+    /// The comma-separated values that are wanted of the tables that `tables` makes: the table of `--csv=TABLE`, or else
+    /// `usual`, which is empty for all tables; `None` if none are wanted.
+    ///
+    /// # Errors
+    /// Those of [`csv`].
+    pub fn text(
+        &self,
+        usual: &str,
+        tables: impl FnOnce() -> Vec<ColumnTable>,
+    ) -> quipu::model::Result<Option<String>> {
+        if !self.is_wanted() {
+            return Ok(None);
+        }
         let named = self.csv.as_deref().filter(|table| !table.is_empty());
-        self.is_wanted().then(|| named.unwrap_or(usual).to_owned())
-    }
-
-    /// The columns to print; all if it is empty.
-    pub fn columns(&self) -> &[String] {
-        &self.columns
+        csv(tables(), named.unwrap_or(usual), &self.columns).map(Some)
     }
 }
 

@@ -6,11 +6,13 @@
 use crate::decode::{Interp, Limits, Stop};
 use crate::lens::Fill;
 use crate::record::Entry;
+use quipu_model::code::{CodeTable, SharedCodes};
 use quipu_model::lens::ThreadEvent;
 use quipu_model::{Batch, Columns, Result, ThreadId};
+use std::sync::Arc;
 
 /// Maximum number of records in a batch.
-const BATCH_RECORDS: u64 = 4096;
+const BATCH_RECORDS: u64 = 1024;
 /// Size in bytes up to which buffers for runs of plain entries and for encodings may grow.
 const BUFFER_BYTES: usize = 1 << 20;
 
@@ -20,24 +22,25 @@ pub struct Push {
     fill: Fill,
     batch: Batch,
     columns: Columns,
-    /// The shard of its batches. It has to be unique, because encodings are numbered within it.
+    /// The shard of its batches.
     shard: u32,
     /// The process of the thread, as the workload of its batches.
     workload: u16,
 }
 
 impl Push {
-    /// Decodes into these columns; batches are of this shard and this workload.
-    pub fn new(columns: Columns, shard: u32, workload: u16) -> Push {
+    /// Decodes into these columns; batches are of this shard and this workload, and their instructions are in `codes`.
+    pub fn new(columns: Columns, shard: u32, workload: u16, codes: Arc<SharedCodes>) -> Push {
         let fill = Fill::new(columns, false, BUFFER_BYTES);
-        Push { interp: Interp::new(), fill, batch: Batch::default(), columns, shard, workload }
+        let batch = Batch { codes: CodeTable::sharing(Some(codes)), ..Batch::default() };
+        Push { interp: Interp::new(), fill, batch, columns, shard, workload }
     }
 
-    /// Passes the batches of further entries to `take`.
+    /// Passes the batches of further entries to `take`, which may replace them by others with the same shared instructions.
     ///
     /// # Errors
     /// Those of `take`.
-    pub fn feed(&mut self, entries: &[Entry], take: &mut dyn FnMut(&Batch) -> Result<()>) -> Result<()> {
+    pub fn feed(&mut self, entries: &[Entry], take: &mut dyn FnMut(&mut Batch) -> Result<()>) -> Result<()> {
         self.run(entries, false, take)
     }
 
@@ -45,7 +48,7 @@ impl Push {
     ///
     /// # Errors
     /// Those of `take`.
-    pub fn close(&mut self, take: &mut dyn FnMut(&Batch) -> Result<()>) -> Result<()> {
+    pub fn close(&mut self, take: &mut dyn FnMut(&mut Batch) -> Result<()>) -> Result<()> {
         self.run(&[], true, take)
     }
 
@@ -53,7 +56,7 @@ impl Push {
         &mut self,
         entries: &[Entry],
         is_end: bool,
-        take: &mut dyn FnMut(&Batch) -> Result<()>,
+        take: &mut dyn FnMut(&mut Batch) -> Result<()>,
     ) -> Result<()> {
         let limits = Limits { batch: BATCH_RECORDS, ..Limits::NONE };
         let mut rest = entries;
@@ -73,7 +76,7 @@ impl Push {
             rest = rest.get(n..).unwrap_or(&[]);
             if self.interp.batch_len() > 0 || !self.batch.calls.is_empty() {
                 self.place(instrs_before);
-                take(&self.batch)?;
+                take(&mut self.batch)?;
             }
             if is_over {
                 return Ok(());
@@ -130,9 +133,9 @@ mod tests {
         let columns = Columns::INSTRS | Columns::INSTR_CODE | Columns::ACCESSES | Columns::CALLS;
         let mut all = Vec::new();
         for size in 1..=entries.len() {
-            let mut push = Push::new(columns, 3, 2);
+            let mut push = Push::new(columns, 3, 2, Arc::default());
             let (mut pcs, mut codes, mut addrs, mut args) = (vec![], vec![], vec![], vec![]);
-            let mut take = |batch: &Batch| {
+            let mut take = |batch: &mut Batch| {
                 assert_eq!(batch.span.thread, ThreadId { workload: 2, tid: 7 });
                 assert_eq!((batch.span.shard, batch.span.process), (3, 6));
                 pcs.extend(&batch.instrs.pc);

@@ -307,12 +307,12 @@ fn meta_of(capture: &Arc<Capture>, source: &Source, functions: &Functions) -> Me
     let is_linux = capture.dialect == Dialect::Linux;
     let mut facts = vec![
         Fact::new("dialect", "dialect", capture.dialect.name()),
-        Fact::new("probes", "probes", capture.probes.len()),
+        Fact::new("probes", "probes", capture.probes.len()).headline(),
         Fact::new("enablings", if is_linux { "statements" } else { "enablings" }, capture.enablings.len()),
-        Fact::new("aggregations", "aggregations", capture.aggregations.len()),
+        Fact::new("aggregations", "aggregations", capture.aggregations.len()).headline(),
     ];
     if !is_linux {
-        facts.push(Fact::new("cpus", "CPUs", n_cpus));
+        facts.push(Fact::new("cpus", "CPUs", n_cpus).headline());
         facts.push(Fact::new("buffer_bytes", "bytes of buffers", n_own));
     }
     let function = |(id, (name, _)): (&u64, &(String, Vec<u32>))| Function {

@@ -181,11 +181,19 @@ fn field(has: bool, bit: u8) -> u8 {
     if has { bit } else { 0 }
 }
 
+/// The value of a field that the event has and the tool asks for, else 0.
+#[inline]
+fn kept<T: Default>(bit: u8, value: Option<T>) -> T {
+    if bit != 0 { value.unwrap_or_default() } else { T::default() }
+}
+
 impl RawEvent {
-    /// Converts an event, with only the fields that a tool asks for.
+    /// Converts an event of a batch with names of this many bytes, with only the fields that a tool asks for.
+    ///
+    /// PERF: each event is built where it stays; to copy it, or to change it afterwards, would wait for its bytes to be stored.
     #[must_use]
     #[inline]
-    pub fn of(event: &Event, asked: &Detail) -> RawEvent {
+    pub fn of(event: &Event, asked: &Detail, n_name_bytes: u64) -> RawEvent {
         let none = RawEvent::default();
         match *event {
             Event::Memory(Memory { access, size, address, id }) => {
@@ -193,16 +201,16 @@ impl RawEvent {
                     | field(size.is_some(), Detail::SIZE)
                     | field(address.is_some(), Detail::ADDRESS)
                     | field(id.is_some(), Detail::ID);
+                let fields = fields & asked.memory;
                 RawEvent {
                     kind: Kind::Memory as u8,
-                    what: access.unwrap_or(0),
-                    fields: fields & asked.memory,
-                    size: size.unwrap_or(0),
-                    id: id.unwrap_or(0),
-                    data: address.unwrap_or(0),
+                    what: kept(fields & Detail::TYPE, access),
+                    fields,
+                    size: kept(fields & Detail::SIZE, size),
+                    id: kept(fields & Detail::ID, id),
+                    data: kept(fields & Detail::ADDRESS, address),
                     ..none
                 }
-                .without_unasked()
             }
             Event::Compute(Compute { format, width, operation, arguments, ids }) => {
                 let fields = field(format.is_some(), Detail::TYPE)
@@ -210,32 +218,34 @@ impl RawEvent {
                     | field(operation.is_some(), Detail::OPERATION)
                     | field(arguments.is_some(), Detail::ARITY)
                     | field(ids.is_some(), Detail::IDS);
+                let fields = fields & asked.compute;
                 RawEvent {
                     kind: Kind::Compute as u8,
-                    what: format.unwrap_or(0),
-                    fields: fields & asked.compute,
-                    size: width.unwrap_or(0),
-                    operation: operation.unwrap_or(0),
-                    arguments: arguments.unwrap_or(0),
-                    ids: ids.unwrap_or([0; 4]),
+                    what: kept(fields & Detail::TYPE, format),
+                    fields,
+                    size: kept(fields & Detail::SIZE, width),
+                    operation: kept(fields & Detail::OPERATION, operation),
+                    arguments: kept(fields & Detail::ARITY, arguments),
+                    ids: kept(fields & Detail::IDS, ids),
                     ..none
                 }
-                .without_unasked()
             }
             Event::Control(Control { kind, taken, indirect, target }) => {
                 let fields = field(kind.is_some(), Detail::TYPE)
                     | field(taken.is_some(), Detail::TAKEN)
                     | field(target.is_some(), Detail::TARGET)
                     | field(indirect.is_some(), Detail::INDIRECT);
+                let fields = fields & asked.control;
+                let is_taken = kept(fields & Detail::TAKEN, taken);
+                let is_indirect = kept(fields & Detail::INDIRECT, indirect);
                 RawEvent {
                     kind: Kind::Control as u8,
-                    what: kind.unwrap_or(0),
-                    fields: fields & asked.control,
-                    flags: field(taken == Some(true), TAKEN) | field(indirect == Some(true), INDIRECT),
-                    data: target.unwrap_or(0),
+                    what: kept(fields & Detail::TYPE, kind),
+                    fields,
+                    flags: field(is_taken, TAKEN) | field(is_indirect, INDIRECT),
+                    data: kept(fields & Detail::TARGET, target),
                     ..none
                 }
-                .without_unasked()
             }
             Event::Sync(Sync { kind, data, second }) => RawEvent {
                 kind: Kind::Sync as u8,
@@ -246,11 +256,21 @@ impl RawEvent {
                 ..none
             },
             Event::Context(Context { kind, place }) => {
-                let event = RawEvent { kind: Kind::Context as u8, what: kind, ..none };
+                let kind_of = Kind::Context as u8;
                 match place {
-                    Place::Address(data) => RawEvent { data, ..event },
+                    Place::Address(data) => RawEvent { kind: kind_of, what: kind, data, ..none },
                     Place::Name(Name { start, len }) => {
-                        RawEvent { fields: SECOND, name_start: start, name_length: len, ..event }
+                        // A tool in C would read beyond the end of the names.
+                        let is_there = u64::from(start) + u64::from(len) <= n_name_bytes;
+                        let (name_start, name_length) = if is_there { (start, len) } else { (0, 0) };
+                        RawEvent {
+                            kind: kind_of,
+                            what: kind,
+                            fields: SECOND,
+                            name_start,
+                            name_length,
+                            ..none
+                        }
                     }
                 }
             }
@@ -259,37 +279,6 @@ impl RawEvent {
             }
             Event::Unknown(tag) => RawEvent { kind: UNKNOWN, what: tag, ..none },
         }
-    }
-
-    /// Clears the values of fields that are not present.
-    #[inline]
-    fn without_unasked(mut self) -> RawEvent {
-        let lacks = |bit: u8| self.fields & bit == 0;
-        let (no_type, no_size) = (lacks(Detail::TYPE), lacks(Detail::SIZE));
-        // These two bits mean different fields for each kind.
-        let (no_20, no_10) = (lacks(0x20), lacks(0x10));
-        if no_type {
-            self.what = 0;
-        }
-        match Kind::of(self.kind) {
-            Some(Kind::Memory) => {
-                self.size = if no_size { 0 } else { self.size };
-                self.data = if no_20 { 0 } else { self.data };
-                self.id = if no_10 { 0 } else { self.id };
-            }
-            Some(Kind::Compute) => {
-                self.size = if no_size { 0 } else { self.size };
-                self.operation = if no_20 { 0 } else { self.operation };
-                self.arguments = if no_10 { 0 } else { self.arguments };
-                self.ids = if self.fields & Detail::IDS == 0 { [0; 4] } else { self.ids };
-            }
-            Some(Kind::Control) => {
-                self.flags &= !(field(no_size, TAKEN) | field(no_10, INDIRECT));
-                self.data = if no_20 { 0 } else { self.data };
-            }
-            _ => {}
-        }
-        self
     }
 
     /// Converts the raw event back.

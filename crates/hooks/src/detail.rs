@@ -128,6 +128,7 @@ impl Detail {
 
     /// Whether the kind of an event is wanted.
     #[must_use]
+    #[inline]
     pub fn wants(&self, event: &Event) -> bool {
         let fields = match event {
             Event::Memory(_) => self.memory,

@@ -303,14 +303,7 @@ impl Sink for Instance {
         self.events.clear();
         let asked = self.asked;
         let n_name_bytes = batch.names.len() as u64;
-        self.events.extend(batch.events.iter().map(|event| {
-            let mut event = RawEvent::of(event, &asked);
-            // A tool in C would read beyond the end of the names.
-            if u64::from(event.name_start) + u64::from(event.name_length) > n_name_bytes {
-                (event.name_start, event.name_length) = (0, 0);
-            }
-            event
-        }));
+        self.events.extend(batch.events.iter().map(|event| RawEvent::of(event, &asked, n_name_bytes)));
         let raw = RawBatch {
             size: size_of::<RawBatch>() as u32,       // It is small.
             event_size: size_of::<RawEvent>() as u32, // It is smaller.

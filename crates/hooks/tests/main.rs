@@ -85,9 +85,9 @@ fn events_come_back_from_the_table_as_they_went_in() {
     let mut batch = Batch::default();
     events(&mut batch);
     for event in &batch.events {
-        assert_eq!(RawEvent::of(event, &Detail::ALL).event(), *event);
-        let none = RawEvent::of(event, &Detail::NONE);
-        assert_eq!(RawEvent::of(&none.event(), &Detail::ALL), none);
+        assert_eq!(RawEvent::of(event, &Detail::ALL, u64::MAX).event(), *event);
+        let none = RawEvent::of(event, &Detail::NONE, u64::MAX);
+        assert_eq!(RawEvent::of(&none.event(), &Detail::ALL, u64::MAX), none);
     }
     assert_eq!((size_of::<RawEvent>(), align_of::<RawEvent>()), (40, 8));
 }

@@ -95,19 +95,52 @@ pub(crate) fn detail_of(columns: Columns, arch: Option<Arch>) -> Detail {
 }
 
 /// The computation of a distinct instruction, and its target if the instruction contains it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Work {
-    compute: Option<Compute>,
+    /// PERF: kept as an event, which is copied from here as a whole; building it anew stalls on the bytes just written.
+    compute: Option<Event>,
     target: Option<u64>,
     /// The reason, if the computation is unknown.
     hidden: Option<Hidden>,
 }
 
+/// The computations of distinct instructions, by their numbers, which are dense.
+#[derive(Debug, Default)]
+struct Works {
+    /// The current index space.
+    home: u32,
+    here: Vec<Option<Work>>,
+    elsewhere: FxHashMap<u32, Vec<Option<Work>>>,
+}
+
+impl Works {
+    /// Makes an index space the current one.
+    #[inline]
+    fn turn_to(&mut self, home: u32) {
+        if home != self.home {
+            let next = self.elsewhere.remove(&home).unwrap_or_default();
+            let before = std::mem::replace(&mut self.here, next);
+            self.elsewhere.insert(std::mem::replace(&mut self.home, home), before);
+        }
+    }
+
+    #[inline]
+    fn get(&self, code: u32) -> Option<&Work> {
+        self.here.get(code as usize)?.as_ref() // At least 32 bits.
+    }
+
+    fn keep(&mut self, code: u32, work: Work) {
+        let at = code as usize;
+        if at >= self.here.len() {
+            self.here.resize(at + 1, None);
+        }
+        self.here[at] = Some(work);
+    }
+}
+
 /// Reason why the computation of an instruction is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hidden {
-    /// The trace does not have its bytes.
-    NoBytes,
     /// Its bytes are not a valid instruction, or are a synthetic one without information.
     Undecodable,
     /// The decoder does not know the instruction.
@@ -144,7 +177,7 @@ pub(crate) struct Front {
     asked: Detail,
     arch: Option<Arch>,
     decoder: Option<Decoder>,
-    works: FxHashMap<(u32, u32), Work>,
+    works: Works,
     functions: FxHashMap<(u16, u64), Function>,
     /// Number of types of each shard that have been searched for functions.
     n_types: FxHashMap<u32, usize>,
@@ -200,7 +233,7 @@ impl Front {
             asked,
             arch,
             decoder: arch.and_then(|arch| Decoder::new(arch, Syntax::Intel).ok()),
-            works: FxHashMap::default(),
+            works: Works::default(),
             functions: FxHashMap::default(),
             n_types: FxHashMap::default(),
             begins: None,
@@ -244,18 +277,17 @@ impl Front {
             self.enter(of.span.thread, row.map(|row| of.marks.value[row]));
         }
         let mut counts = Counts::default();
-        // Calls are placed at the record after them.
         let signals: &[u32] = if self.names.is_empty() { &[] } else { &of.threads.at };
-        let mut steps: [(&[u32], Step, usize); 5] = [
-            (signals, Front::thread, 0),
-            (&of.calls.at, Front::call, 0),
-            (&of.marks.at, Front::mark, 0),
-            (&of.instrs.at, Front::instr, 0),
-            (&of.accesses.at, Front::access, 0),
-        ];
-        for record in 0..=of.span.records {
-            for (at, step, next) in &mut steps {
-                while at.get(*next).is_some_and(|at| *at <= record) {
+        // Calls are placed at the record after them. Rows of these lenses are rare, those of instructions and accesses are not.
+        let mut rare: [(&[u32], Step, usize); 3] =
+            [(signals, Front::thread, 0), (&of.calls.at, Front::call, 0), (&of.marks.at, Front::mark, 0)];
+        let mut next = (0, 0);
+        loop {
+            let stop = rare.iter().filter_map(|(at, _, next)| at.get(*next)).min().copied();
+            self.instructions(of, &mut next, stop, &mut counts);
+            let Some(stop) = stop else { break };
+            for (at, step, next) in &mut rare {
+                while at.get(*next).is_some_and(|at| *at <= stop) {
                     step(self, of, *next, &mut counts);
                     *next += 1;
                 }
@@ -492,6 +524,33 @@ impl Front {
         }
     }
 
+    /// Makes the events of instructions and accesses of records before `stop`, from the given rows on. An instruction comes
+    /// before the accesses of its record.
+    fn instructions(
+        &mut self,
+        of: &quipu_model::Batch,
+        (instr, access): &mut (usize, usize),
+        stop: Option<u32>,
+        counts: &mut Counts,
+    ) {
+        let stop = stop.map_or(u64::MAX, u64::from);
+        let at = |rows: &[u32], row: usize| rows.get(row).map_or(u64::MAX, |at| u64::from(*at));
+        loop {
+            let of_instr = at(&of.instrs.at, *instr);
+            let limit = of_instr.min(stop);
+            while at(&of.accesses.at, *access) < limit {
+                self.access(of, *access, counts);
+                *access += 1;
+            }
+            if of_instr >= stop {
+                break;
+            }
+            self.instr(of, *instr, counts);
+            *instr += 1;
+        }
+    }
+
+    #[inline]
     fn instr(&mut self, of: &quipu_model::Batch, row: usize, counts: &mut Counts) {
         let instrs = &of.instrs;
         if instrs.flags[row] & instr_flags::NO_FETCH != 0 {
@@ -507,20 +566,13 @@ impl Front {
             self.arrive(of.span.thread.workload, pc, counts);
         }
         self.put(Event::Context(Context { kind: context::INSTRUCTION, place: Place::Address(pc) }));
-        let work = match instrs.code.get(row) {
-            Some(code) if *code != NO_CODE => self.work(of, *code),
-            _ => Work { hidden: Some(Hidden::NoBytes), ..Work::default() },
+        let target = match instrs.code.get(row) {
+            Some(code) if *code != NO_CODE => self.compute(of, *code, counts),
+            _ => {
+                counts.codeless += 1;
+                None
+            }
         };
-        if let Some(compute) = work.compute {
-            counts.computes += 1;
-            self.put(Event::Compute(compute));
-        }
-        match work.hidden {
-            Some(Hidden::NoBytes) => counts.codeless += 1,
-            Some(Hidden::Undecodable) => counts.undecodable += 1,
-            Some(Hidden::Unknown) => counts.unknown += 1,
-            None => {}
-        }
         let Some(class) = instrs.class.get(row) else { return };
         if is_observed {
             let key =
@@ -539,7 +591,7 @@ impl Front {
         let outcome = instrs.taken.get(row).copied().unwrap_or(Taken::Unknown);
         let is_branch = kind == control::BRANCH;
         counts.blind_outcomes += u64::from(is_branch && outcome == Taken::Unknown);
-        let target = instrs.target.get(row).copied().filter(|target| *target != 0).or(work.target);
+        let target = instrs.target.get(row).copied().filter(|target| *target != 0).or(target);
         counts.controls += 1;
         counts.blind_targets += u64::from(target.is_none());
         self.put(Event::Control(Control {
@@ -569,28 +621,54 @@ impl Front {
         self.thread_event(of.span.thread.workload, what, value, counts);
     }
 
-    fn work(&mut self, of: &quipu_model::Batch, code: u32) -> Work {
-        let key = (of.codes.home(of.span.shard), code);
-        if let Some(work) = self.works.get(&key) {
-            return *work;
+    /// Makes the event of an instruction's computation. Returns the target in the instruction, if it has one.
+    #[inline]
+    fn compute(&mut self, of: &quipu_model::Batch, code: u32, counts: &mut Counts) -> Option<u64> {
+        self.works.turn_to(of.codes.home(of.span.shard));
+        if self.works.get(code).is_none() {
+            self.find_work(of, code);
         }
+        let Some(work) = self.works.get(code) else {
+            counts.codeless += 1;
+            return None;
+        };
+        if let Some(event) = &work.compute {
+            counts.computes += 1;
+            if self.asked.compute & Detail::OFF == 0 {
+                self.batch.events.push(*event);
+            }
+        }
+        match work.hidden {
+            Some(Hidden::Undecodable) => counts.undecodable += 1,
+            Some(Hidden::Unknown) => counts.unknown += 1,
+            None => {}
+        }
+        work.target
+    }
+
+    #[cold]
+    fn find_work(&mut self, of: &quipu_model::Batch, code: u32) {
         let without = |hidden| Work { hidden: Some(hidden), ..Work::default() };
-        let work = match (&mut self.decoder, of.codes.get(code)) {
-            (_, None) => without(Hidden::NoBytes),
-            (None, Some(_)) => without(Hidden::Unknown),
-            (Some(decoder), Some(code)) => match decoder.decode(code.pc, code.bytes()) {
+        let Some(known) = of.codes.get(code) else { return };
+        let work = match &mut self.decoder {
+            None => without(Hidden::Unknown),
+            Some(decoder) => match decoder.decode(known.pc, known.bytes()) {
                 Ok(instr) => {
-                    let work = decoder.work(&instr, code.pc, code.bytes());
+                    let work = decoder.work(&instr, known.pc, known.bytes());
                     let hidden = if work.is_some() { None } else { hidden(&instr) };
-                    Work { compute: work.map(computed), target: instr.target, hidden }
+                    Work {
+                        compute: work.map(|work| Event::Compute(computed(work))),
+                        target: instr.target,
+                        hidden,
+                    }
                 }
                 Err(_) => without(Hidden::Undecodable),
             },
         };
-        self.works.insert(key, work);
-        work
+        self.works.keep(code, work);
     }
 
+    #[inline]
     fn access(&mut self, of: &quipu_model::Batch, row: usize, counts: &mut Counts) {
         let accesses = &of.accesses;
         let kind = match accesses.kind[row] {

@@ -12,9 +12,12 @@ use crate::import::Written;
 use crate::live::Done;
 use crate::run::{Backends, OPTIONS};
 use quipu_isa::Arch;
+use quipu_model::code::CodeTable;
 use quipu_model::convert::{Ledger, LedgerLine, Outcome};
-use quipu_model::{Batch, Columns, Given, Options, Result};
+use quipu_model::{Batch, Columns, Error, ErrorKind, Given, Options, Result};
 use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
 
 /// The level of detail to store, as its name or fields in hexadecimal.
 ///
@@ -22,7 +25,7 @@ use std::path::Path;
 /// `Usage` for an unknown name.
 pub fn level(text: &str) -> Result<Detail> {
     Detail::parse(text).ok_or_else(|| {
-        quipu_model::Error::usage(format!("`{text}` is no level of detail")).hint(
+        Error::usage(format!("`{text}` is no level of detail")).hint(
             "levels: all, communication, fixed, none, sigrind, valgrind, or fields of accesses, computations and control \
              flow in hexadecimal, such as e0:90:80",
         )
@@ -77,7 +80,7 @@ impl Destination<'_> {
         let front = Front::of_program(arch, columns, asked);
         let is_wanted = |fields: u8| fields & Detail::OFF == 0;
         let wants_functions = is_wanted(asked.sync) || is_wanted(asked.context);
-        Ok(Observed { front, columns, wants_functions, to, ledger: Ledger::default(), n_events: 0 })
+        Observed::begin(columns, wants_functions, Worker { front, to, ledger: Ledger::default() })
     }
 }
 
@@ -98,18 +101,108 @@ enum To {
     File(Box<Written>),
 }
 
-/// Takes the rows of a program, and passes on the events that are made of them.
-pub struct Observed {
+/// Number of batches that may wait to become events.
+const MOST_WAITING: usize = 4;
+
+/// What happens to a program, in order.
+enum Happened {
+    Rows(Box<Batch>),
+    Module(u16, Module),
+    Fork { from: u16, to: u16 },
+}
+
+/// Makes the events on a thread of its own, because reading the rows of a program takes as long.
+struct Worker {
     front: Front,
-    columns: Columns,
-    wants_functions: bool,
     to: To,
     /// Counts of the rows by outcome; losses are reported.
     ledger: Ledger,
-    n_events: u64,
+}
+
+impl Worker {
+    /// Makes the events of all that happens, until the sender is dropped. Returns used batches through `spare`.
+    fn run(&mut self, happened: &Receiver<Happened>, spare: &SyncSender<Box<Batch>>) -> Result<()> {
+        for what in happened {
+            match what {
+                Happened::Rows(batch) => {
+                    self.take(&batch)?;
+                    // It is freed if enough are there.
+                    let _ = spare.try_send(batch);
+                }
+                Happened::Module(program, module) => self.front.add_module(program, module),
+                Happened::Fork { from, to } => self.front.fork(from, to),
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, batch: &Batch) -> Result<()> {
+        let events = self.front.take(batch, &mut self.ledger);
+        if events.events.is_empty() {
+            return Ok(());
+        }
+        match &mut self.to {
+            To::Backends(backends) => backends.take(events).map(drop),
+            To::File(file) => file.put(events, &mut self.ledger),
+        }
+    }
+
+    fn finish(self) -> Result<Done> {
+        let facts = match self.to {
+            To::Backends(mut backends) => {
+                backends.end()?;
+                backends.commit()?
+            }
+            To::File(file) => file.finish()?,
+        };
+        let lines = self.ledger.lines();
+        let changed = lines.iter().filter(|line| matches!(line.outcome, Outcome::Changed | Outcome::Dropped));
+        let note = |line: &LedgerLine| format!("{}: {} {}", line.outcome.name(), line.count, line.what);
+        Ok(Done { facts, losses: Vec::new(), notes: changed.map(note).collect() })
+    }
+}
+
+/// A worker at work: what happens, used batches, and the worker itself when it has ended.
+struct Work {
+    happened: SyncSender<Happened>,
+    spare: Receiver<Box<Batch>>,
+    worker: JoinHandle<(Worker, Result<()>)>,
+}
+
+impl Work {
+    /// Ends the worker when it has made all events.
+    fn end(self) -> Result<Worker> {
+        let Work { happened, worker, .. } = self;
+        drop(happened);
+        let (worker, done) = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        done.map(|()| worker)
+    }
+}
+
+/// Takes the rows of a program, and passes on the events that are made of them.
+pub struct Observed {
+    columns: Columns,
+    wants_functions: bool,
+    n_batches: u64,
+    /// `None` after an error.
+    work: Option<Work>,
 }
 
 impl Observed {
+    fn begin(columns: Columns, wants_functions: bool, mut worker: Worker) -> Result<Observed> {
+        let (happened, receiver) = sync_channel(MOST_WAITING);
+        let (sender, spare) = sync_channel(MOST_WAITING);
+        let run = move || {
+            let done = worker.run(&receiver, &sender);
+            (worker, done)
+        };
+        let worker = std::thread::Builder::new()
+            .name("events".into())
+            .spawn(run)
+            .map_err(|cause| Error::new(ErrorKind::Io, "cannot start a thread").because(cause))?;
+        Ok(Observed { columns, wants_functions, n_batches: 0, work: Some(Work { happened, spare, worker }) })
+    }
+
     /// The columns that are of use: rows without others cost least.
     #[must_use]
     pub fn columns(&self) -> Columns {
@@ -124,53 +217,66 @@ impl Observed {
 
     /// Adds code to a program, before any of it is executed. Threads of the program have its number as their workload.
     pub fn add_module(&mut self, program: u16, module: Module) {
-        self.front.add_module(program, module);
+        self.tell(Happened::Module(program, module));
     }
 
     /// A program begins as a copy of another one, with its code.
     pub fn fork(&mut self, from: u16, to: u16) {
-        self.front.fork(from, to);
+        self.tell(Happened::Fork { from, to });
     }
 
-    /// Number of events so far.
+    /// Number of batches so far.
     #[must_use]
-    pub fn n_events(&self) -> u64 {
-        self.n_events
+    pub fn n_batches(&self) -> u64 {
+        self.n_batches
     }
 
-    /// Makes events of a batch of one thread and passes them on. Shards must differ in their numbers where they differ in
-    /// their encodings.
+    /// Makes events of a batch of one thread and passes them on; waits while too many batches do. The batch is replaced by an
+    /// empty one with the same shared instructions. Shards must differ in their numbers where they differ in their encodings.
     ///
     /// # Errors
-    /// Errors of back ends and of writing.
-    pub fn take(&mut self, batch: &Batch) -> Result<()> {
-        let events = self.front.take(batch, &mut self.ledger);
-        if events.events.is_empty() {
+    /// Errors of back ends and of writing, for this batch or an earlier one.
+    pub fn take(&mut self, batch: &mut Batch) -> Result<()> {
+        self.n_batches += 1;
+        let spare = self.work.as_ref().and_then(|work| work.spare.try_recv().ok());
+        let mut next = spare.unwrap_or_else(|| {
+            Box::new(Batch { codes: CodeTable::sharing(batch.codes.shared().cloned()), ..Batch::default() })
+        });
+        std::mem::swap(&mut *next, batch);
+        batch.clear();
+        if self.tell(Happened::Rows(next)) {
             return Ok(());
         }
-        self.n_events += events.events.len() as u64;
-        match &mut self.to {
-            To::Backends(backends) => backends.take(events).map(drop),
-            To::File(file) => file.put(events, &mut self.ledger),
+        match self.work.take() {
+            Some(work) => work.end().map(drop),
+            None => Err(Error::usage("the events have ended with an error")),
         }
+    }
+
+    /// False if the worker has ended, which it does on its own only after an error. The next batch returns that error.
+    fn tell(&mut self, what: Happened) -> bool {
+        self.work.as_ref().is_some_and(|work| work.happened.send(what).is_ok())
     }
 
     /// Finishes back ends, and gives the output its name.
     ///
     /// # Errors
     /// Errors of back ends and of the system; nothing is written then.
-    pub fn finish(self) -> Result<Done> {
-        let facts = match self.to {
-            To::Backends(mut backends) => {
-                backends.end()?;
-                backends.commit()?
-            }
-            To::File(file) => file.finish()?,
-        };
-        let lines = self.ledger.lines();
-        let changed = lines.iter().filter(|line| matches!(line.outcome, Outcome::Changed | Outcome::Dropped));
-        let note = |line: &LedgerLine| format!("{}: {} {}", line.outcome.name(), line.count, line.what);
-        Ok(Done { facts, losses: Vec::new(), notes: changed.map(note).collect() })
+    pub fn finish(mut self) -> Result<Done> {
+        match self.work.take() {
+            Some(work) => work.end()?.finish(),
+            None => Err(Error::usage("the events have ended with an error")),
+        }
+    }
+}
+
+impl Drop for Observed {
+    /// Waits for the worker, which removes what it has written.
+    fn drop(&mut self) {
+        if let Some(Work { happened, worker, .. }) = self.work.take() {
+            drop(happened);
+            let _ = worker.join();
+        }
     }
 }
 
@@ -206,10 +312,11 @@ mod tests {
         let to = Destination::Backends { given: &given, output: &output, replace: false };
         let mut observed = to.begin(None, Columns::INSTRS | Columns::ACCESSES).unwrap();
         assert_eq!(observed.columns(), Columns::INSTRS | Columns::ACCESSES);
-        observed.take(&batch()).unwrap();
+        observed.take(&mut batch()).unwrap();
+        let done = observed.finish().unwrap();
         // A swap, the thread, the instruction and the store.
-        assert_eq!(observed.n_events(), 4);
-        observed.finish().unwrap();
+        let events = done.facts.iter().find(|fact| fact.key == "events").unwrap();
+        assert_eq!(events.value.as_u64(), Some(4));
         let counts = std::fs::read_to_string(output.join(SIMPLECOUNT_FILE)).unwrap();
         assert!(counts.lines().any(|line| line.contains("WriteMem") && line.ends_with(" 1")), "{counts}");
     }
@@ -222,7 +329,7 @@ mod tests {
             let detail = level(text).unwrap();
             let to = Destination::File { path: &path, replace: true, level: None, detail };
             let mut observed = to.begin(None, Columns::INSTRS | Columns::ACCESSES).unwrap();
-            observed.take(&batch()).unwrap();
+            observed.take(&mut batch()).unwrap();
             let done = observed.finish().unwrap();
             assert!(done.losses.is_empty(), "{text}: {done:?}");
         }

@@ -85,7 +85,7 @@ mod tests {
     fn a_tool_of_another_format_is_an_error_that_names_the_format() {
         let Err(error) = tool("counts", "apitrace") else { panic!("there is such a tool") };
         assert_eq!(error.message(), "`counts` is not for traces of format apitrace");
-        let start = "it is for traces of format drmemtrace; tools for this one: frames, ";
+        let start = "it is for traces of format drmemtrace, cacheray; tools for this one: frames, ";
         assert!(error.advice().is_some_and(|advice| advice.starts_with(start)), "{error:?}");
     }
 }

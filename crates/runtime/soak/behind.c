@@ -42,3 +42,17 @@ void free(void *addr) { __interceptor_free(addr); }
 THREADS(pthread_create, (pthread_t *thread, const pthread_attr_t *how, void *(*start)(void *), void *argument),
         (thread, how, start, argument))
 THREADS(pthread_join, (pthread_t thread, void **result), (thread, result))
+
+/* A jump does not return, so the second call is the one that jumps. */
+#define JUMPS(name) \
+    void __interceptor_##name(void *place, int value); \
+    void name(void *place, int value) { \
+        static __thread int is_inside; \
+        is_inside = !is_inside; \
+        void (*next)(void *, int) = is_inside ? __interceptor_##name : (void (*)(void *, int))dlsym(RTLD_NEXT, #name); \
+        next(place, value); \
+    }
+
+JUMPS(longjmp)
+JUMPS(_longjmp)
+JUMPS(siglongjmp)

@@ -1,12 +1,12 @@
 //! Handles full buffers, and the beginning and end of threads.
 //!
-//! All of this runs with signals blocked, about once for ten thousand accesses.
+//! All of this runs with signals blocked, about once for ten thousand accesses, but for the look at the last events.
 
 use crate::thread::{PARKED, Thread, put_sync, this};
 use crate::{checksum, live, modules, process};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use quipu_cells::cell::{CELL_BYTES, sync};
+use quipu_cells::cell::{self, CELL_BYTES, LOW, sync};
 use quipu_cells::describe::{META_VERSION, Writer};
 use quipu_cells::event::count;
 use quipu_cells::layout::{
@@ -247,7 +247,7 @@ fn begin_thread(thread: &Thread) -> bool {
         return false;
     }
     process::call_at_end_of_thread();
-    put_sync(sync::START, own_name(), 0, [thread.ticket.take(), 0]);
+    put_sync(sync::START, own_name(), 0, [thread.ticket.take(), thread.stack.take()]);
     if thread.number.get() == 1 {
         modules::tell(true);
     }
@@ -279,7 +279,7 @@ fn describe(thread: &Thread) -> bool {
 }
 
 /// The C library's identifier of this thread.
-fn own_name() -> u64 {
+pub(crate) fn own_name() -> u64 {
     // SAFETY: a query without arguments.
     unsafe { libc::pthread_self() }
 }
@@ -287,6 +287,31 @@ fn own_name() -> u64 {
 /// Whether more than one thread has recorded something.
 pub(crate) fn are_several() -> bool {
     N_THREADS.load(Ordering::Relaxed) > 1
+}
+
+/// Whether one of the last two events of this thread is this access to a range, recorded by a compiler's hook, and nothing has
+/// been recorded since.
+pub(crate) fn was_hooked(addr: u64, size: u64, flags: u16) -> bool {
+    const EVENT_BYTES: usize = 2 * CELL_BYTES;
+    let thread = this();
+    let (cursor, base) = (thread.cursor.load(Ordering::Relaxed) as usize, thread.buffer.get());
+    let end = cursor & (BUFFER_BYTES - 1);
+    let is_in_buffer = !base.is_null() && cursor == base as usize + end && end <= CELLS_END;
+    if !is_in_buffer || thread.after_range.get() != cursor as u64 {
+        return false;
+    }
+    let buffer = Buffer(base);
+    let tag = buffer.tag();
+    let head = u64::from(cell::kind::RANGE) << 56 | 1 << 48 | addr & LOW;
+    let rest = (size, tag | addr >> 48 << 16 | u64::from(flags));
+    let is_it = |start: usize| {
+        start >= CELLS_START
+            && buffer.cell(start).0 == head
+            && buffer.cell(start).1 & !LOW == tag
+            && buffer.cell(start + CELL_BYTES) == rest
+    };
+    // The second is one only if it is a range, too, so that its first cell is this far from the end.
+    is_it(end.saturating_sub(EVENT_BYTES)) || is_it(end.saturating_sub(2 * EVENT_BYTES))
 }
 
 /// Handles the end of a thread. The C library calls it again, up to its limit, if [`process::call_at_end_of_thread`] was

@@ -1,8 +1,8 @@
 //! Functions that compilers call: accesses, function entry and exit, memory functions. SPEC: stream.md#cells.
 
-use crate::thread::{head, heed, ignore, put, put_later, put_one};
-use crate::{modules, process};
-use core::ffi::{c_int, c_void};
+use crate::thread::{head, heed, ignore, put, put_later, put_one, this};
+use crate::{copies, modules, process};
+use core::sync::atomic::Ordering;
 use quipu_cells::cell::{CELL_BYTES, Cell, LOW, MAX_RANGE_BYTES, access, kind};
 use quipu_cells::layout::{BUFFER_BYTES, CELLS_END, open};
 
@@ -30,9 +30,14 @@ extern "C" fn record_later(addr: u64, pc: u64, code: u32) {
     put_later(Cell { word: u64::from(code) << 48 | addr & LOW, side: pc });
 }
 
-/// Records an access of any size, in parts that readers do not take for damage.
-#[cold]
+/// Records an access of any size: as one cell if processors have the size, or else in parts that readers do not take for
+/// damage.
 pub(crate) fn range(mut addr: u64, mut size: u64, pc: u64, flags: u16) {
+    if size <= MAX_SHORT_BYTES && size.is_power_of_two() && addr <= LOW {
+        let unaligned = if addr.is_multiple_of(size) { 0 } else { UNALIGNED };
+        let code = flags | unaligned | size.trailing_zeros() as u16; // At most 4.
+        return put_one(Cell { word: u64::from(code) << 48 | addr, side: pc });
+    }
     // No program has that much memory: such a size is a mistake, which stays visible instead of becoming millions of parts.
     let most = if size > IMPOSSIBLE_BYTES { size } else { MAX_RANGE_BYTES };
     while size > 0 {
@@ -43,6 +48,8 @@ pub(crate) fn range(mut addr: u64, mut size: u64, pc: u64, flags: u16) {
     }
 }
 
+/// The largest access that takes one cell.
+const MAX_SHORT_BYTES: u64 = 16;
 /// A range of more bytes than this is larger than all memory of a program.
 const IMPOSSIBLE_BYTES: u64 = 1 << 40;
 
@@ -224,30 +231,24 @@ hooks! { "rdx":
 }
 
 extern "C" fn read_range(addr: u64, size: u64, pc: u64) {
-    range(addr, size, pc, 0);
+    hooked_range(addr, size, pc, 0);
 }
 
 extern "C" fn write_range(addr: u64, size: u64, pc: u64) {
-    range(addr, size, pc, WRITE);
+    hooked_range(addr, size, pc, WRITE);
+}
+
+/// Records one side of a copy for which the compiler may call the C library next.
+fn hooked_range(addr: u64, size: u64, pc: u64, flags: u16) {
+    range(addr, size, pc, flags);
+    let thread = this();
+    thread.after_range.set(thread.cursor.load(Ordering::Relaxed));
 }
 
 hooks! { "rcx":
-    __tsan_memcpy => copy;
-    __tsan_memmove => copy;
-    __tsan_memset => set;
-}
-
-unsafe extern "C" fn copy(to: *mut c_void, from: *const c_void, size: usize, pc: u64) -> *mut c_void {
-    range(from as u64, size as u64, pc, 0);
-    range(to as u64, size as u64, pc, WRITE);
-    // SAFETY: the program asks for this very call.
-    unsafe { libc::memmove(to, from, size) }
-}
-
-unsafe extern "C" fn set(to: *mut c_void, value: c_int, size: usize, pc: u64) -> *mut c_void {
-    range(to as u64, size as u64, pc, WRITE);
-    // SAFETY: the program asks for this very call.
-    unsafe { libc::memset(to, value, size) }
+    __tsan_memcpy => copies::copy;
+    __tsan_memmove => copies::copy;
+    __tsan_memset => copies::set;
 }
 
 // The address of the caller is in the place of an access's address.

@@ -15,7 +15,8 @@
 //! | `modules` | loaded modules and their addresses |
 //! | `hooks`, `atomics`, `coverage` | functions that compilers call |
 //! | `header`, `annotate` | functions that programs call |
-//! | `heap`, `threads` | functions of the C library that are interposed |
+//! | `heap`, `threads`, `contexts` | functions of the C library that are interposed |
+//! | `copies` | functions of the C library as which the program's objects are linked |
 //! | `next` | the functions that ours interpose |
 //!
 //! Rules for all of it: nothing is allocated; no lock is taken; `errno` is preserved; a signal handler may interrupt anything
@@ -48,6 +49,8 @@ mod annotate;
 mod atomics;
 mod buffer;
 mod checksum;
+mod contexts;
+mod copies;
 mod coverage;
 mod header;
 mod heap;

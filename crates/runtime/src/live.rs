@@ -265,6 +265,23 @@ impl Lane {
         let (mut at, mut n_words, mut n_events) = (self.sent.get(), CHUNK_HEAD_WORDS, 0_u32);
         let mut is_taken = true;
         while at < CELLS_END && is_taken {
+            // PERF: most cells are plain accesses, which are copied here; all else, and full chunks, below.
+            if wanted & 1 != 0 {
+                while at < CELLS_END && n_words + 2 <= CHUNK_WORDS {
+                    let (word, side) = buffer.cell(at);
+                    if word >> 56 != 0 || side & !LOW != tag {
+                        break;
+                    }
+                    chunk[n_words] = word;
+                    chunk[n_words + 1] = side & LOW;
+                    n_words += 2;
+                    n_events += 1;
+                    at += CELL_BYTES;
+                }
+                if at >= CELLS_END {
+                    break;
+                }
+            }
             let (word, side) = buffer.cell(at);
             let n_cells = 1 + if word >> 56 == 0 { 0 } else { (word >> 48) as usize & 0xff };
             let end = at + n_cells * CELL_BYTES;

@@ -6,7 +6,7 @@
 use crate::buffer::{self, Buffer, Quiet, set_signals};
 use crate::thread::{forget_stamps, last_stamp, put_sync, text_at, this};
 use crate::{checksum, live};
-use core::ffi::{CStr, c_int};
+use core::ffi::{CStr, c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use quipu_cells::cell::sync;
@@ -275,7 +275,12 @@ fn send() -> bool {
 
 /// Reads the options from the environment; false if nothing is to be recorded.
 fn read_environment() -> bool {
-    let pattern = variable(c"QUIPU_OUT").unwrap_or(DEFAULT_PATTERN);
+    let pattern = match variable(c"QUIPU_OUT") {
+        Some(pattern) => pattern,
+        // SAFETY: the C library's own string.
+        None if unsafe { text_at(program_invocation_short_name) }.is_some_and(is_trial) => return false,
+        None => DEFAULT_PATTERN,
+    };
     if pattern.is_empty() || pattern == b"off" {
         return false;
     }
@@ -324,6 +329,14 @@ fn read_windows() {
     let [taken, left_out] = &WINDOW;
     taken.store(n_buffers, Ordering::Relaxed);
     left_out.store(n_left_out, Ordering::Relaxed);
+}
+
+/// Whether a program of this name is one by which a build tries what the compiler can do, or that a build makes for itself:
+/// those of autoconf, CMake, meson and cargo. Their recordings are of no use.
+fn is_trial(name: &[u8]) -> bool {
+    const STARTS: [&[u8]; 5] =
+        [b"conftest", b"cmTC_", b"sanity_check_for_", b"sanitycheck", b"build-script-"];
+    STARTS.iter().any(|start| name.starts_with(start)) || name == b"output.exe" || name == b"rustc"
 }
 
 /// A variable of the environment; to be used at once, before the program changes it.
@@ -520,6 +533,8 @@ fn register() {
         }
         // SAFETY: as above.
         unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
+        // SAFETY: as above. What was asked for first is called last.
+        unsafe { __cxa_at_quick_exit(at_quick_exit, null_mut()) };
     }
 }
 
@@ -894,6 +909,16 @@ extern "C" fn at_start() {
 
 extern "C" fn at_exit() {
     mark_end();
+}
+
+/// Exit by `quick_exit`, which calls no destructors.
+extern "C" fn at_quick_exit(_: *mut c_void) {
+    mark_end();
+}
+
+// SAFETY: declared as in the ABI of C++, which the C library has for C's `at_quick_exit`, too.
+unsafe extern "C" {
+    fn __cxa_at_quick_exit(function: extern "C" fn(*mut c_void), library: *mut c_void) -> c_int;
 }
 
 #[used]

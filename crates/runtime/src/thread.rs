@@ -60,9 +60,13 @@ pub(crate) struct Thread {
     pub(crate) n_ends: Own<u32>,
     /// In a gap of the recording: the number of events that are still left out, or [`buffer::UNTIL_RESUMED`]. Otherwise 0.
     pub(crate) gap: Own<u64>,
+    /// Lowest address of its stack; 0 if unknown.
+    pub(crate) stack: Own<u64>,
+    /// The cursor after the last range that a compiler's hook recorded.
+    pub(crate) after_range: Own<u64>,
 }
 
-const _: () = assert!(size_of::<Thread>() <= 128);
+const _: () = assert!(size_of::<Thread>() <= 192);
 
 // In a library, compilers make a call for each use of a thread-local variable; two instructions reach this one ("initial
 // exec"). The speed of the hooks depends on that.
@@ -72,10 +76,10 @@ global_asm!(
     ".globl quipu_rt_thread",
     ".hidden quipu_rt_thread",
     ".type quipu_rt_thread,@object",
-    ".size quipu_rt_thread,128",
+    ".size quipu_rt_thread,192",
     "quipu_rt_thread:",
     ".quad {parked}",
-    ".zero 120",
+    ".zero 184",
     ".popsection",
     parked = const PARKED,
 );
@@ -93,7 +97,7 @@ pub(crate) fn this() -> &'static Thread {
             options(nostack, readonly, pure),
         );
     }
-    // SAFETY: the 128 bytes made above, aligned to 64; zeros and the cursor are valid for every field. They exist as long as
+    // SAFETY: the 192 bytes made above, aligned to 64; zeros and the cursor are valid for every field. They exist as long as
     // the thread, and the reference cannot leave the thread, because `Own` is not `Sync`. There are no mutable references to
     // it.
     unsafe { &*thread }

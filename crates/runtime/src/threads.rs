@@ -7,8 +7,10 @@ use crate::next::next;
 use crate::thread::{put_sync, this};
 use crate::{buffer, live, process};
 use core::ffi::{c_int, c_void};
+use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU64, Ordering};
 use quipu_cells::cell::sync;
+use quipu_cells::layout::PAGE_BYTES;
 
 hooks! { "r8":
     pthread_create => create;
@@ -195,6 +197,7 @@ struct Begin {
     start: unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void,
     argument: *mut c_void,
     ticket: u64,
+    stack_bytes: usize,
 }
 
 /// Number of threads made so far.
@@ -207,7 +210,7 @@ pub(crate) fn are_several() -> bool {
 
 unsafe extern "C" fn create(
     thread: u64,
-    attributes: u64,
+    attributes: *const libc::pthread_attr_t,
     start: unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void,
     argument: *mut c_void,
     pc: u64,
@@ -216,11 +219,13 @@ unsafe extern "C" fn create(
     let ticket = 1 + N_TICKETS.fetch_add(1, Ordering::Relaxed);
     // Not on the program's heap, whose functions may be its own.
     let Some(begin) = process::map_memory(size_of::<Begin>()) else { return libc::EAGAIN };
+    // SAFETY: as for this function.
+    let stack_bytes = unsafe { stack_bytes(attributes) };
     // SAFETY: that many bytes, aligned to a page, and nothing else uses them.
-    unsafe { begin.cast::<Begin>().write(Begin { start, argument, ticket }) };
+    unsafe { begin.cast::<Begin>().write(Begin { start, argument, ticket, stack_bytes }) };
     put_sync(sync::CREATE, 0, pc, [ticket, 0]);
     // SAFETY: passed on, except for the function and its argument, which belong together.
-    let code = unsafe { behind(thread, attributes, run as *const () as u64, begin as u64) };
+    let code = unsafe { behind(thread, attributes as u64, run as *const () as u64, begin as u64) };
     if code != 0 {
         // SAFETY: no thread was made that could use it.
         unsafe { process::unmap(begin, size_of::<Begin>()) };
@@ -228,13 +233,40 @@ unsafe extern "C" fn create(
     code
 }
 
+/// Size in bytes of the memory of a stack with these attributes, or with none; 0 if it is unknown.
+///
+/// # Safety
+/// Null, or attributes of threads.
+unsafe fn stack_bytes(attributes: *const libc::pthread_attr_t) -> usize {
+    let mut n_bytes = 0;
+    if !attributes.is_null() {
+        // SAFETY: by this function's contract; writes a number.
+        unsafe { libc::pthread_attr_getstacksize(attributes, &raw mut n_bytes) };
+        return n_bytes;
+    }
+    let mut usual = MaybeUninit::<libc::pthread_attr_t>::uninit();
+    // SAFETY: the attributes are used from where they begin, if they do, to where they end.
+    unsafe {
+        if libc::pthread_attr_init(usual.as_mut_ptr()) == 0 {
+            libc::pthread_attr_getstacksize(usual.as_ptr(), &raw mut n_bytes);
+            libc::pthread_attr_destroy(usual.as_mut_ptr());
+        }
+    }
+    n_bytes
+}
+
 /// The first function of a new thread.
 unsafe extern "C-unwind" fn run(begin: *mut c_void) -> *mut c_void {
     // SAFETY: `create` wrote it, and left it to this thread.
-    let Begin { start, argument, ticket } = unsafe { begin.cast::<Begin>().read() };
+    let Begin { start, argument, ticket, stack_bytes } = unsafe { begin.cast::<Begin>().read() };
     // SAFETY: as above, and it was read.
     unsafe { process::unmap(begin.cast(), size_of::<Begin>()) };
     this().ticket.set(ticket);
+    if stack_bytes > 0 {
+        // The thread's own data, which names it, ends the memory of its stack.
+        let lowest = buffer::own_name().saturating_sub(stack_bytes as u64);
+        this().stack.set(lowest.next_multiple_of(PAGE_BYTES));
+    }
     // The thread is recorded now, even if it never accesses any memory.
     buffer::refill();
     // SAFETY: the function that the program wants called on the new thread, with its argument.

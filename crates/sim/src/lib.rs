@@ -84,7 +84,7 @@ pub use fields::{
 };
 pub use machine::{Counts, Eviction, Left, Machine, Miss, Purpose, Rows, Watch};
 pub use models::{OTHER_MODELS, OtherModel};
-pub use options::{BASE, BINARY, EVICTIONS, MACHINE, MISS_FILE, TYPES, fit_trace};
+pub use options::{BASE, BINARY, EVICTIONS, MACHINE, MISS_FILE, PLACES, TYPES, fit_trace};
 pub use over_time::{LevelSteps, MissSteps};
 pub use physical::{Pages, Translation, Translator};
 pub use place::{CoreLoad, Placement, Placing};

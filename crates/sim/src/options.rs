@@ -71,7 +71,7 @@ pub const MACHINE: OptionSpec = option(
     "machine",
     Kind::Text,
     "none",
-    "machine of a real processor, such as amd-zen3; `quipu sim cache --machine list` lists them with their sources",
+    "machine of a real processor, such as amd-zen3; `quipu sim --machine list` lists them with their sources",
     OF_MACHINE,
 )
 .excludes(CACHE_OPTIONS);
@@ -144,6 +144,14 @@ pub const TYPES: OptionSpec = option(
     Kind::Path,
     "none",
     "file of types from Cacheray's extractor; used for types that the program lacks",
+    TYPING,
+);
+/// A file of the places where regions were allocated.
+pub const PLACES: OptionSpec = option(
+    "places",
+    Kind::Path,
+    "none",
+    "file that says where regions were allocated, as recording writes it beside a trace: `NAME.places`",
     TYPING,
 );
 pub(crate) const CONFIG: OptionSpec = option(

@@ -73,10 +73,10 @@ impl Recording {
 
     /// Explains what misses per 1,000 instructions are divided by, or why there are none.
     fn divisor(self, Instructions { in_trace, executed }: Instructions) -> Option<String> {
-        let name = "misses for 1,000 instructions (MPKI)";
+        let name = "misses per 1,000 instructions (MPKI)";
         match (self.instrs, executed) {
             (Recorded::Nothing, _) => {
-                Some("the trace has no instructions, so no misses for 1,000 of them (MPKI)".to_owned())
+                Some("the trace has no instructions, so no misses per 1,000 of them (MPKI)".to_owned())
             }
             (Recorded::Filtered, None) => Some(format!(
                 "nothing says how many instructions were executed here; the filter left {} of them, so no {name}",
@@ -161,13 +161,13 @@ mod tests {
         };
         assert_eq!(
             notes(Recorded::All, 5979, Some(5979)),
-            "misses for 1,000 instructions (MPKI) are of the fetched instructions that count: 5,979"
+            "misses per 1,000 instructions (MPKI) are of the fetched instructions that count: 5,979"
         );
         assert_eq!(notes(Recorded::All, 0, Some(0)), "", "there are no such misses");
         let of_marks = notes(Recorded::Filtered, 53, Some(5979));
         assert!(of_marks.contains("executed: 5,979, as marks count them; the filter left 53"), "{of_marks}");
         let unknown = notes(Recorded::Filtered, 53, None);
-        assert!(unknown.contains("the filter left 53 of them, so no misses for 1,000"), "{unknown}");
+        assert!(unknown.contains("the filter left 53 of them, so no misses per 1,000"), "{unknown}");
         let none = notes(Recorded::Filtered, 53, Some(0));
         assert!(none.contains("marks count no instruction") && none.contains("so no misses"), "{none}");
     }

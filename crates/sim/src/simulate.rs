@@ -161,6 +161,7 @@ impl Simulation {
             let mut fields = Fields::new(source.types, line_shift, n_levels);
             fields.add_symbols(&source.symbols, source.base);
             fields.add_variables(source.base);
+            fields.set_places(source.places);
             Box::new(fields)
         });
         Simulation {

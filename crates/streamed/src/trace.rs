@@ -272,10 +272,10 @@ fn meta_of(
     let lost: u64 = session.lost().values().sum();
     let mut facts = vec![
         Fact::new("programs", "written by", programs.clone()),
-        Fact::new("producers", "producers", session.producers().len()),
+        Fact::new("producers", "producers", session.producers().len()).headline(),
         Fact::new("streams", "streams", parts.len()),
-        Fact::new("schemas", "kinds of records", tables.of_schemas().len()),
-        Fact::new("records", "records", n_records),
+        Fact::new("schemas", "kinds of records", tables.of_schemas().len()).headline(),
+        Fact::new("records", "records", n_records).headline(),
     ];
     if let Some(clock) = clock {
         let name = clock.name.clone().or_else(|| clock.source.clone());
@@ -284,7 +284,7 @@ fn meta_of(
     match lost {
         0 => {}
         MANY.. => facts.push(Fact::new("lost", "records lost", "an unknown number")),
-        _ => facts.push(Fact::new("lost", "records lost", lost)),
+        _ => facts.push(Fact::new("lost", "records lost", lost).headline()),
     }
     if !session.attachments().is_empty() {
         let names: Vec<&str> = session.attachments().iter().map(|blob| &*blob.name).collect();

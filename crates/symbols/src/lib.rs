@@ -7,6 +7,7 @@
 //! | [`extract`] | files of types from debug information |
 //! | [`functions`] | the function that contains an address |
 //! | [`layout`] | the leaves of a type, byte by byte |
+//! | [`places`] | the code that allocated each region of a trace |
 //! | [`regions`] | the live region of memory that contains an address |
 //! | [`types_file`] | types in the form of Cacheray's extractor, and the look-up of names in them |
 //! | [`remap`] | files with the offsets of members in another layout |
@@ -18,6 +19,7 @@ pub mod dwarf;
 pub mod extract;
 pub mod functions;
 pub mod layout;
+pub mod places;
 pub mod regions;
 pub mod remap;
 pub mod symbol_table;

@@ -117,7 +117,9 @@ impl Footer {
                 let (start, n) = (first_page(column), column.compressed_size());
                 let end =
                     u64::try_from(start).ok().and_then(|start| start.checked_add(u64::try_from(n).ok()?));
-                column.num_values() < 0 || end.is_none_or(|end| end > size)
+                // The library takes the offset of a dictionary for the start, whatever it is.
+                let has_start = column.dictionary_page_offset().is_none_or(|at| at >= 0);
+                column.num_values() < 0 || !has_start || end.is_none_or(|end| end > size)
             };
             if is_below || group.columns().iter().any(is_outside) {
                 return Err(Error::malformed("the footer places a row group outside of the file"));

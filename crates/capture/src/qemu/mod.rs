@@ -164,6 +164,7 @@ pub fn record(job: &Job) -> Result<Summary> {
         program: tools.program.path,
         processes,
         findings,
+        warning: None,
         n_refused: shared.n_refused(),
         is_limited: session.gate.is_over(),
         status,

@@ -6,10 +6,11 @@
 
 use quipu_drmemtrace::push::Push;
 use quipu_drmemtrace::record::{Entry, Marker, UNIX_EPOCH_MICROS};
-use quipu_model::Result;
+use quipu_model::code::SharedCodes;
+use quipu_model::{Columns, Result};
 use quipu_prism::observed::Observed;
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Number of entries that a thread may be ahead of the others: 12 MB.
@@ -18,7 +19,11 @@ const MOST_HELD: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// The destination of the entries of all threads.
-pub(crate) struct Order(Mutex<Lanes>);
+pub(crate) struct Order {
+    lanes: Mutex<Lanes>,
+    /// The instructions of all threads.
+    codes: Arc<SharedCodes>,
+}
 
 struct Lanes {
     observed: Observed,
@@ -88,11 +93,12 @@ pub(crate) struct LaneId(usize);
 
 impl Order {
     pub(crate) fn new(observed: Observed) -> Order {
-        Order(Mutex::new(Lanes { observed, all: Vec::new(), waits: None }))
+        let lanes = Mutex::new(Lanes { observed, all: Vec::new(), waits: None });
+        Order { lanes, codes: Arc::default() }
     }
 
     fn lanes(&self) -> MutexGuard<'_, Lanes> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes the destination known to what the program does outside of its threads.
@@ -100,8 +106,9 @@ impl Order {
         work(&mut self.lanes().observed)
     }
 
-    /// Begins a thread, whose entries are decoded by `push`.
-    pub(crate) fn open(&self, push: Push) -> LaneId {
+    /// Begins a thread, whose entries are decoded into these columns of batches of this shard and workload.
+    pub(crate) fn open(&self, columns: Columns, shard: u32, workload: u16) -> LaneId {
+        let push = Push::new(columns, shard, workload, self.codes.clone());
         let (entries, cuts) = (Vec::new(), VecDeque::new());
         let lane = Lane { push, entries, n_passed: 0, cuts, bound: 0, has_ended: false };
         let all = &mut self.lanes().all;
@@ -164,7 +171,7 @@ impl Order {
     /// # Errors
     /// Errors of the events' destination.
     pub(crate) fn finish(self) -> Result<Observed> {
-        let mut lanes = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut lanes = self.lanes.into_inner().unwrap_or_else(PoisonError::into_inner);
         lanes.all.iter_mut().flatten().for_each(|lane| lane.has_ended = true);
         lanes.deliver()?;
         Ok(lanes.observed)
@@ -224,7 +231,6 @@ pub(crate) fn now() -> u64 {
 mod tests {
     use super::*;
     use quipu_drmemtrace::record::{NEWEST_VERSION, Type};
-    use quipu_model::Columns;
     use quipu_prism::observed::Destination;
 
     /// A clock reading and a store to an address that names the thread.
@@ -240,7 +246,7 @@ mod tests {
         let to = Destination::File { path: &path, replace: false, level: None, detail };
         let order = Order::new(to.begin(None, Columns::ACCESSES).unwrap());
         let lanes = [1, 2].map(|tid| {
-            let lane = order.open(Push::new(Columns::ACCESSES, tid, 0));
+            let lane = order.open(Columns::ACCESSES, tid, 0);
             let tid = u64::from(tid);
             let header = [
                 Entry::new(Type::HEADER, 0, NEWEST_VERSION),
@@ -308,11 +314,11 @@ mod tests {
         let order = order_of(|order, [one, two]| {
             order.push(two, &turn(5, 2)).unwrap();
             order.push(one, &turn(10, 1)).unwrap();
-            let before = order.with(|observed| observed.n_events());
+            let before = order.with(|observed| observed.n_batches());
             order.push(one, &[]).unwrap();
-            assert_eq!(order.with(|observed| observed.n_events()), before, "the second may still deliver");
+            assert_eq!(order.with(|observed| observed.n_batches()), before, "the second may still deliver");
             order.rest(two, 100).unwrap();
-            assert!(order.with(|observed| observed.n_events()) > before);
+            assert!(order.with(|observed| observed.n_batches()) > before);
             order.push(two, &turn(100, 2)).unwrap();
         });
         assert_eq!(order, [2, 1, 2]);
@@ -324,7 +330,7 @@ mod tests {
             order.push(one, &turn(10, 1)).unwrap();
             std::thread::sleep(2 * PATIENCE);
             assert!(!order.is_full(one).unwrap());
-            assert!(order.with(|observed| observed.n_events()) > 0);
+            assert!(order.with(|observed| observed.n_batches()) > 0);
             order.push(two, &turn(5, 2)).unwrap();
         });
         assert_eq!(order, [1, 2]);

@@ -5,7 +5,6 @@ use super::process::Process;
 use super::session::{Session, Store};
 use super::syscalls::Calls;
 use crate::program::Machine;
-use quipu_drmemtrace::push::Push;
 use quipu_drmemtrace::record::{
     Entry, FileType, Marker, NEWEST_VERSION, SYSCALL_FUNC_BASE, SYSCALL_FUNC_BASE_32, Type,
 };
@@ -69,7 +68,7 @@ impl<'r> Target<'r> {
             }
             Store::Events { order, columns, .. } => {
                 let number = session.number(self.process.image);
-                let lane = order.open(Push::new(*columns, session.next_shard(), number));
+                let lane = order.open(*columns, session.next_shard(), number);
                 To::Events { order, lane }
             }
         };

@@ -8,12 +8,14 @@ use crate::record::{Job, Next, ProcessSummary, Summary};
 use crate::switch::{Switch, Turn};
 use crate::tsan::control::Running;
 use crate::tsan::file::Ending;
+use crate::tsan::runtime::{self, LIBRARY, Linked};
 use crate::tsan::trace::{Output, collect};
 use crate::tsan::wrap;
 use quipu_model::fresh::{self, cannot};
 use quipu_model::{Damaged, Finding, Place, RuleInfo, Severity};
 use quipu_model::{Error, Result};
 use quipu_source::Pool;
+use quipu_symbols::places::Places;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -21,35 +23,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Byte sequences in programs that use the runtime: the name of the shared library, or a symbol of the static one.
-const MARKS: [&[u8]; 2] = [b"libquipu_rt.so\0", b"\0quipu_region_end\0"];
-/// File name of the shared runtime.
-const LIBRARY: &str = "libquipu_rt.so";
 /// Time between two looks at the clock and the signals.
 const NAP: Duration = Duration::from_millis(20);
-/// Larger programs are not searched.
-const MAX_PROGRAM_BYTES: u64 = 1 << 30;
 
-/// Checks whether this front end can be used here. It needs only a program that was compiled for it.
+/// Checks whether this front end can be used here. It needs only a program, or a library of it, that was compiled for it.
 ///
 /// # Errors
 /// None.
 pub fn usable() -> Result<()> {
     Ok(())
-}
-
-/// Whether the program of a command line was compiled with instrumentation.
-pub fn is_instrumented(command: &[OsString]) -> bool {
-    let Ok(program) = Program::find(command) else { return false };
-    has_runtime(&program.path)
-}
-
-fn has_runtime(path: &Path) -> bool {
-    if !fs::metadata(path).is_ok_and(|meta| meta.len() <= MAX_PROGRAM_BYTES) {
-        return false;
-    }
-    let Ok(bytes) = fs::read(path) else { return false };
-    MARKS.iter().any(|mark| memchr::memmem::find(&bytes, mark).is_some())
 }
 
 /// Records a program into one file per process, and keeps the recording next to it: `NAME.quipu`.
@@ -72,6 +54,10 @@ pub fn record(job: &Job) -> Result<Summary> {
     command.env("QUIPU_FOLLOW_FORK", if job.follows_forks { "1" } else { "0" });
     if let Some(bytes) = job.limits.most_bytes {
         command.env("QUIPU_MAX_BYTES", bytes.to_string());
+    }
+    let loaded = runtime::to_load(&program)?;
+    if let Some(path) = &loaded {
+        runtime::load_first(&mut command, path);
     }
     if let Some((of, every)) = job.limits.windows {
         command.env("QUIPU_WINDOWS", format!("{of}/{every}"));
@@ -97,17 +83,12 @@ pub fn record(job: &Job) -> Result<Summary> {
     }
     let is_over = switch.now() == Turn::Over;
     let captures = folder.files(pid, job.follows_forks)?;
-    if captures.is_empty() {
-        return Err(
-            Error::missing("the program recorded nothing").hint("compile it with `quipu cc` or `quipu c++`")
-        );
-    }
     let pool = Pool::new(std::thread::available_parallelism().map_or(1, usize::from))?;
-    let (mut processes, mut is_limited) = (Vec::new(), is_over);
-    let findings = other_build(&program.path)?.into_iter().collect();
+    let (mut processes, mut is_limited, mut warning) = (Vec::new(), is_over, None);
+    let findings = other_build(&program.path, loaded.as_deref())?.into_iter().collect();
     for (nth, (name, capture)) in captures.iter().enumerate() {
         // The first is the program itself.
-        let trace = if nth == 0 { path.clone() } else { with_process(&path, name) };
+        let trace = if processes.is_empty() { path.clone() } else { with_process(&path, name) };
         let kept = trace.with_extension("quipu");
         let output = Output {
             path: &trace,
@@ -122,6 +103,19 @@ pub fn record(job: &Job) -> Result<Summary> {
         // The recording is a trace as well, and is kept if the conversion cannot be written.
         fresh::rename(capture, &kept, job.replace)?;
         let summary = collect(&kept, &output)?;
+        // A runtime that was loaded into a program without instrumentation, such as a shell, sees the program's allocations.
+        let is_seen = summary.n_accesses + summary.n_atomics + summary.n_calls > 0;
+        if loaded.is_some() && !is_seen {
+            for made in [&trace, &kept] {
+                fs::remove_file(made).map_err(|cause| cannot("remove", made, cause))?;
+            }
+            // It is missing if nothing was allocated.
+            let _ = fs::remove_file(Places::path_beside(&trace));
+            continue;
+        }
+        if processes.is_empty() {
+            warning = summary.warning();
+        }
         is_limited |= matches!(summary.ending, Ending::SizeReached | Ending::DiskFull);
         processes.push(ProcessSummary {
             pid: u32::try_from(summary.pid).unwrap_or(0),
@@ -138,11 +132,15 @@ pub fn record(job: &Job) -> Result<Summary> {
             },
         });
     }
+    if processes.is_empty() {
+        return Err(nothing_recorded());
+    }
     Ok(Summary {
         path,
         program: program.path,
         processes,
         findings,
+        warning,
         n_refused: 0,
         is_limited,
         status,
@@ -150,14 +148,20 @@ pub fn record(job: &Job) -> Result<Summary> {
     })
 }
 
-/// A finding if the program's runtime, linked or loaded, is from another build.
-fn other_build(program: &Path) -> Result<Option<Finding>> {
-    let bytes = fs::read(program).map_err(|cause| cannot("read", program, cause))?;
-    let is_loaded = memchr::memmem::find(&bytes, MARKS[0]).is_some();
-    let file = match is_loaded {
+fn nothing_recorded() -> Error {
+    Error::missing("the program recorded nothing")
+        .hint("compile it, or the libraries that it loads, with `quipu cc` or `quipu c++`")
+}
+
+/// A finding if the runtime of a program is from another build: the one that was loaded before the program, or that the
+/// program is linked with or needs.
+fn other_build(program: &Path, loaded: Option<&Path>) -> Result<Option<Finding>> {
+    let file = match (loaded, runtime::linked(program)) {
+        (Some(runtime), _) => Some(runtime.to_owned()),
         // If it is not found, this does not matter: the program runs.
-        true => library::find(LIBRARY, wrap::PACKAGE).ok(),
-        false => Some(program.to_owned()),
+        (None, Some(Linked::Shared)) => library::find(LIBRARY, wrap::PACKAGE).ok(),
+        (None, Some(Linked::Static)) => Some(program.to_owned()),
+        (None, None) => None,
     };
     let other = file.map(|file| wrap::other_build(&file)).transpose()?.flatten();
     Ok(other.map(|build| {

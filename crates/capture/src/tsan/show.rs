@@ -1,5 +1,6 @@
 //! Textual form of the events in a recording, for inspection.
 
+use crate::tsan::callers::Callers;
 use crate::tsan::merge::Who;
 use crate::tsan::sites::{Sites, Spot};
 use quipu_cells::cell::{access, atomic, heap, sync, text};
@@ -8,8 +9,6 @@ use quipu_cells::event::{self, Event};
 
 /// Most callers listed for an allocation.
 const MAX_CALLERS: usize = 16;
-/// Maximum depth of the call stack; functions left by a jump are never popped.
-const MAX_STACK: usize = 1 << 16;
 
 /// An event as a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,8 +114,7 @@ const ATOMICS: [(u8, &str); 11] = [
 #[derive(Debug, Default)]
 pub struct Shower {
     sites: Sites,
-    /// Return addresses of the active functions of each thread, outermost first.
-    callers: Vec<Vec<u64>>,
+    callers: Callers,
 }
 
 impl Shower {
@@ -125,22 +123,15 @@ impl Shower {
     pub fn row(&mut self, who: Who, event: &Event<'_>, wanted: impl FnOnce(&Row) -> bool) -> Option<Row> {
         let mut row = Row { tid: who.tid, ..Row::default() };
         let mut allocated = None;
+        self.callers.follow(who, event);
         match event {
             Event::Pad => return None,
             Event::Access(event) => access_row(&mut row, event),
             Event::Enter { caller, pc } => {
                 (row.kind, row.pc) = ("enter", Some(*pc));
                 row.details.push(("caller", Detail::Addr(*caller)));
-                let callers = self.callers_of(who);
-                if callers.len() == MAX_STACK {
-                    callers.drain(..MAX_STACK / 2);
-                }
-                callers.push(*caller);
             }
-            Event::Leave { pc } => {
-                (row.kind, row.pc) = ("leave", Some(*pc));
-                self.callers_of(who).pop();
-            }
+            Event::Leave { pc } => (row.kind, row.pc) = ("leave", Some(*pc)),
             Event::Atomic(event) => atomic_row(&mut row, event),
             Event::Alloc(region) => {
                 region_row(&mut row, "alloc", region);
@@ -181,7 +172,7 @@ impl Shower {
             row.spot = self.sites.spot(pc).clone();
         }
         if let Some(region) = allocated {
-            let callers: Vec<u64> = self.callers_of(who).iter().rev().copied().collect();
+            let callers: Vec<u64> = self.callers.of(who).iter().rev().copied().collect();
             let (element_bytes, n_elements) = (region.element_bytes, region.n_elements);
             let kind = self.sites.type_of(region.pc, callers.iter().copied(), element_bytes, n_elements);
             if let Ok(kind) = kind {
@@ -192,13 +183,6 @@ impl Shower {
             }
         }
         Some(row)
-    }
-
-    fn callers_of(&mut self, who: Who) -> &mut Vec<u64> {
-        if self.callers.len() <= who.index {
-            self.callers.resize_with(who.index + 1, Vec::new);
-        }
-        &mut self.callers[who.index]
     }
 }
 
@@ -248,7 +232,15 @@ fn sync_row(row: &mut Row, event: &event::Sync) {
     let [first, second] = event.values;
     let mut tell = |name, detail| row.details.push((name, detail));
     match event.what {
-        sync::START | sync::CREATE if first != 0 => tell("ticket", Detail::Count(first)),
+        sync::START | sync::CREATE => {
+            if first != 0 {
+                tell("ticket", Detail::Count(first));
+            }
+            if second != 0 {
+                tell("stack", Detail::Addr(second));
+            }
+        }
+        sync::CONTEXT_MAKE if first != 0 => tell("then", Detail::Addr(first)),
         sync::LOCK | sync::UNLOCK => {
             if first & 1 != 0 {
                 tell("for-reading", Detail::Yes);

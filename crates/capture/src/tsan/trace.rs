@@ -1,6 +1,8 @@
 //! Converts events to the records of a Cacheray trace. SPEC: stream.md#recordings.
 
+use crate::tsan::callers::Callers;
 use crate::tsan::file::{Capture, Ending, lost_bytes};
+use crate::tsan::freed::Freed;
 use crate::tsan::merge::{Told, Who, events};
 use crate::tsan::sites::{Sites, Sort, Unknown};
 use quipu_cacheray::record::{
@@ -10,12 +12,15 @@ use quipu_cacheray::write::{TraceWriter, Written};
 use quipu_cells::cell::{access, atomic, heap, sync, text};
 use quipu_cells::event::{self, Event};
 use quipu_model::damaged::{Damaged, Intake, SoFar};
-use quipu_model::fresh::Replace;
+use quipu_model::fresh::{Replace, cannot};
 use quipu_model::lens::MAX_RANGE_BYTES;
 use quipu_model::{Error, Finding, Result};
 use quipu_source::{PackOptions, Pool};
+use quipu_symbols::places::Places;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
 use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,8 +32,6 @@ pub const MADE: &str = "cacheray";
 const UNTYPED: &[u8] = b"void*";
 /// Maximum length of a mark's text; readers take longer names for damage.
 const MAX_MARK_BYTES: usize = 4000;
-/// Maximum depth of the call stack; functions left by a jump are never popped.
-const MAX_STACK: usize = 1 << 16;
 
 /// Duration of the recording: up to its end if known, otherwise up to the last frame that a thread started.
 pub fn duration(capture: &Capture, told: &Told) -> Duration {
@@ -56,6 +59,9 @@ pub struct Summary {
     pub n_bytes_typed: u64,
     /// Allocations whose type is unknown, by reason.
     pub unknown: BTreeMap<Unknown, Allocations>,
+    /// Allocations by the program itself, not by libraries, and those of them whose types cannot be looked for, for want of
+    /// debug information or source.
+    pub n_own: [u64; 2],
     /// Annotations by the program: starts and ends of regions.
     pub n_annotations: u64,
     /// Function calls.
@@ -121,9 +127,15 @@ pub fn collect(capture: &Path, output: &Output<'_>) -> Result<Summary> {
     let mut maker = Maker {
         writer,
         threads: Vec::new(),
+        callers: Callers::default(),
         live: BTreeMap::new(),
+        // Only threads of the program's get stacks where memory was before.
+        freed: (capture.threads().len() > 1).then(Freed::default),
         blocks: FxHashMap::default(),
         sites: Sites::default(),
+        places: Places::default(),
+        place_of: FxHashMap::default(),
+        place_named: FxHashMap::default(),
         summary: Summary::of(&capture),
     };
     for (from, to) in output.source_map {
@@ -135,9 +147,11 @@ pub fn collect(capture: &Path, output: &Output<'_>) -> Result<Summary> {
     })?;
     // The last allocation of each thread has no later event that would write it.
     for (index, thread) in capture.threads().iter().enumerate().take(maker.threads.len()) {
-        maker.settle(Who { index, tid: thread.tid })?;
+        let who = Who { index, tid: thread.tid };
+        maker.settle(who)?;
+        maker.end_stack(who)?;
     }
-    let Maker { writer, sites, mut summary, .. } = maker;
+    let Maker { writer, sites, mut places, mut summary, .. } = maker;
     summary.program = sites.program();
     let mut findings = capture.findings(&told.findings);
     summary.duration = duration(&capture, &told);
@@ -153,7 +167,32 @@ pub fn collect(capture: &Path, output: &Output<'_>) -> Result<Summary> {
     }
     (summary.findings, summary.doubtful_from) = (reading.findings, reading.doubtful_from);
     summary.written = writer.finish()?;
+    places.set_trace_bytes(summary.written.packed_bytes);
+    keep_places(&places, output.path)?;
     Ok(summary)
+}
+
+/// Writes the places of a trace beside it; removes those of an earlier one. A file of that name that is something else stays,
+/// and devices and pipes have none.
+fn keep_places(places: &Places, trace: &Path) -> Result<()> {
+    let path = Places::path_beside(trace);
+    let is_other = match Places::trace_bytes_in(&path) {
+        Ok(found) => found.is_none(),
+        Err(cause) => cause.kind() != io::ErrorKind::NotFound,
+    };
+    if is_other || !trace.is_file() {
+        return Ok(());
+    }
+    if places.is_empty() {
+        let _ = fs::remove_file(&path);
+        return Ok(());
+    }
+    let written = File::create(&path).and_then(|file| {
+        let mut out = BufWriter::new(file);
+        places.write(&mut out)?;
+        out.flush()
+    });
+    written.map_err(|cause| cannot("write", &path, cause))
 }
 
 impl Summary {
@@ -169,6 +208,7 @@ impl Summary {
             n_typed: 0,
             n_bytes_typed: 0,
             unknown: BTreeMap::new(),
+            n_own: [0; 2],
             n_annotations: 0,
             n_calls: 0,
             n_syncs: 0,
@@ -182,13 +222,27 @@ impl Summary {
             written: Written::default(),
         }
     }
+
+    /// A sentence for people if the trace shows little of the program.
+    pub fn warning(&self) -> Option<&'static str> {
+        let [n_own, n_unread] = self.n_own;
+        if self.n_accesses + self.n_atomics == 0 {
+            Some(
+                "nothing was accessed: is all of the program compiled with `quipu cc` or `quipu c++`, and is recording not paused from the start?",
+            )
+        } else if n_own > 0 && n_own == n_unread {
+            Some(
+                "no allocation has a type: compile with `-g`, keep sources where they were (or convert the recording with `--source-map FROM=TO`), and `.dwo` files beside what was made of them",
+            )
+        } else {
+            None
+        }
+    }
 }
 
 /// State of a thread.
 #[derive(Debug, Default)]
 struct Thread {
-    /// Return addresses of the active functions, outermost first.
-    callers: Vec<u64>,
     /// An allocation that is not written yet, because an annotation of its type may follow.
     allocated: Option<Allocated>,
     /// Address of the memory freed by the last event, if that was a release.
@@ -202,6 +256,8 @@ struct Allocated {
     element_bytes: u64,
     n_elements: u64,
     name: Vec<u8>,
+    /// Number of the place that allocated it, or gave it its type.
+    place: Option<u32>,
     /// The part that the program uses, if a layer of allocators has a header before it.
     inner: Option<Box<Allocated>>,
 }
@@ -209,11 +265,18 @@ struct Allocated {
 struct Maker {
     writer: TraceWriter,
     threads: Vec<Thread>,
+    callers: Callers,
     /// Live regions by address: those that a failed `realloc` restores, and those whose end has to be written.
     live: BTreeMap<u64, Allocated>,
     /// Size in bytes of heap blocks, by address.
     blocks: FxHashMap<u64, u64>,
+    /// Memory that was freed; `None` in a program with one thread.
+    freed: Option<Freed>,
     sites: Sites,
+    places: Places,
+    /// Numbers of places by the return address of the call, and that of the function that makes it; 0 without a caller.
+    place_of: FxHashMap<(u64, u64), Option<u32>>,
+    place_named: FxHashMap<String, Option<u32>>,
     summary: Summary,
 }
 
@@ -222,21 +285,14 @@ impl Maker {
         if self.threads.len() <= who.index {
             self.threads.resize_with(who.index + 1, Thread::default);
         }
+        self.callers.follow(who, event);
         // Calls and returns may come between an allocation and its annotation.
         match event {
-            Event::Enter { caller, .. } => {
+            Event::Enter { .. } => {
                 self.summary.n_calls += 1;
-                let callers = &mut self.threads[who.index].callers;
-                if callers.len() == MAX_STACK {
-                    callers.drain(..MAX_STACK / 2);
-                }
-                callers.push(*caller);
                 return Ok(());
             }
-            Event::Leave { .. } => {
-                self.threads[who.index].callers.pop();
-                return Ok(());
-            }
+            Event::Leave { .. } => return Ok(()),
             Event::Typed(region) => return self.typed(who, region),
             Event::Untyped(heap) => return self.untyped(who, heap.addr),
             _ => {}
@@ -248,15 +304,11 @@ impl Maker {
             Event::Atomic(atomic) => self.atomic(who, atomic),
             Event::Alloc(region) => self.allocated(who, region, released),
             Event::Release(heap) => self.released(who, heap),
-            Event::Sync(event::Sync { what, values, .. }) => {
-                if *what == sync::RESUME && values[0] == sync::AFTER_GAP {
-                    self.threads[who.index].callers.clear();
-                }
-                self.summary.n_syncs += u64::from(!matches!(*what, sync::START | sync::END));
-                Ok(())
-            }
+            Event::Sync(event) => self.synchronized(who, event),
             Event::Module { base, bytes, path } => {
                 self.sites.module(*base, *bytes, path);
+                // Other code may be at these addresses from now on.
+                self.place_of.clear();
                 Ok(())
             }
             Event::Text { object, which: text::MARK, text: name } => self.mark(who, *object, name),
@@ -265,6 +317,44 @@ impl Maker {
                 Ok(())
             }
             _ => Ok(()),
+        }
+    }
+
+    fn synchronized(&mut self, who: Who, event: &event::Sync) -> Result<()> {
+        match event.what {
+            sync::START => self.begin_stack(who, event.values[1], event.object),
+            sync::END => self.end_stack(who),
+            // What a thread does with its own stacks.
+            sync::CONTEXT_SAVE | sync::CONTEXT_RESTORE | sync::CONTEXT_MAKE => Ok(()),
+            _ => {
+                self.summary.n_syncs += 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// The memory of a thread's stack begins. Where memory was freed before, that is written, so that the stack is not taken
+    /// for what was there.
+    fn begin_stack(&mut self, who: Who, lowest: u64, end: u64) -> Result<()> {
+        let Some(freed) = &mut self.freed else { return Ok(()) };
+        let ends = |(addr, region): (&u64, &Allocated)| {
+            addr.saturating_add(region.element_bytes.saturating_mul(region.n_elements))
+        };
+        // A stack in memory of the program's own is a part of that.
+        let is_inside = self.live.range(..end).next_back().is_some_and(|region| ends(region) > lowest);
+        if lowest == 0 || is_inside || !freed.begin_stack(who.index, lowest, end) {
+            return Ok(());
+        }
+        let (name, n_bytes) = (UNTYPED.to_vec(), end - lowest);
+        let stack =
+            Allocated { addr: lowest, element_bytes: n_bytes, n_elements: 1, name, inner: None, place: None };
+        self.put_add(who, &stack)
+    }
+
+    fn end_stack(&mut self, who: Who) -> Result<()> {
+        match self.freed.as_mut().and_then(|freed| freed.end_stack(who.index)) {
+            Some(lowest) => self.put_remove(who, lowest),
+            None => Ok(()),
         }
     }
 
@@ -309,6 +399,10 @@ impl Maker {
     }
 
     fn allocated(&mut self, who: Who, region: &event::Region<'_>, released: Option<u64>) -> Result<()> {
+        let n_bytes = region.element_bytes.saturating_mul(region.n_elements);
+        if let Some(freed) = &mut self.freed {
+            freed.allocated(region.addr, n_bytes);
+        }
         if region.call == heap::REALLOC_FAILED {
             // The recording announced the release of the old memory, which then did not happen.
             if let Some(old) = self.live.get(&region.addr).cloned() {
@@ -320,13 +414,16 @@ impl Maker {
             self.live.remove(&old);
         }
         self.summary.n_allocations += 1;
-        self.blocks.insert(region.addr, region.element_bytes.saturating_mul(region.n_elements));
+        let is_own = u64::from(self.sites.is_in_program(region.pc));
+        self.summary.n_own[0] += is_own;
+        self.blocks.insert(region.addr, n_bytes);
         let (element_bytes, n_elements) = (region.element_bytes, region.n_elements);
-        let n_bytes = element_bytes.saturating_mul(n_elements);
-        let callers = self.threads[who.index].callers.iter().rev().copied();
+        let callers = self.callers.of(who).iter().rev().copied();
         let kind = self.sites.type_of(region.pc, callers, element_bytes, n_elements);
+        let place = self.place(who, region.pc);
+        let name = UNTYPED.to_vec();
         let mut allocated =
-            Allocated { addr: region.addr, element_bytes, n_elements, name: UNTYPED.to_vec(), inner: None };
+            Allocated { addr: region.addr, element_bytes, n_elements, name, place, inner: None };
         match kind {
             Ok(kind) => {
                 match kind.sort {
@@ -338,6 +435,7 @@ impl Maker {
                     element_bytes: kind.size,
                     n_elements: (n_bytes - kind.header) / kind.size.max(1),
                     name: kind.name.into_bytes(),
+                    place,
                     inner: None,
                 };
                 if kind.header == 0 {
@@ -347,6 +445,9 @@ impl Maker {
                 }
             }
             Err(why) => {
+                if matches!(why, Unknown::NoDebugInfo | Unknown::NoSource) {
+                    self.summary.n_own[1] += is_own;
+                }
                 let unknown = self.summary.unknown.entry(why).or_default();
                 unknown.n_allocations += 1;
                 unknown.n_bytes = unknown.n_bytes.saturating_add(n_bytes);
@@ -354,6 +455,25 @@ impl Maker {
         }
         self.threads[who.index].allocated = Some(allocated);
         Ok(())
+    }
+
+    /// The number of the place of a call: where it is, and where the function that makes it is called. `None` if there are too
+    /// many places.
+    fn place(&mut self, who: Who, pc: u64) -> Option<u32> {
+        let caller = self.callers.of(who).last().copied().unwrap_or(0);
+        if let Some(known) = self.place_of.get(&(pc, caller)) {
+            return *known;
+        }
+        let mut words = self.sites.spot(pc).place(pc);
+        if caller != 0 {
+            words.push_str(" < ");
+            words.push_str(&self.sites.spot(caller).place(caller));
+        }
+        let known = self.place_named.get(&words).copied();
+        let number = known.unwrap_or_else(|| self.places.add_name(&words));
+        self.place_named.insert(words, number);
+        self.place_of.insert((pc, caller), number);
+        number
     }
 
     /// Writes the pending allocation, which no annotation has replaced.
@@ -387,8 +507,12 @@ impl Maker {
         if was_live {
             self.put_remove(who, heap.addr)?;
         }
+        let n_bytes = self.blocks.remove(&heap.addr).unwrap_or(0);
+        if let Some(freed) = &mut self.freed {
+            freed.released(heap.addr, n_bytes);
+        }
         // Annotated parts of the block end with it.
-        let end = heap.addr.saturating_add(self.blocks.remove(&heap.addr).unwrap_or(0));
+        let end = heap.addr.saturating_add(n_bytes);
         let inside = (Bound::Excluded(heap.addr), Bound::Excluded(end.max(heap.addr + 1)));
         let inside: Vec<u64> = self.live.range(inside).map(|(addr, _)| *addr).collect();
         for addr in inside {
@@ -411,6 +535,7 @@ impl Maker {
             element_bytes: region.element_bytes,
             n_elements: region.n_elements,
             name: region.name.to_vec(),
+            place: self.place(who, region.pc),
             inner: None,
         };
         self.begin(who, allocated)
@@ -449,6 +574,9 @@ impl Maker {
         while element_bytes > u32::MAX.into() {
             element_bytes = element_bytes.div_ceil(2);
             n_elements = n_elements.saturating_mul(2);
+        }
+        if let Some(place) = region.place {
+            self.places.add_region(self.writer.n_records(), place);
         }
         self.writer.record(&Record::Add(Add {
             tag: ADD,

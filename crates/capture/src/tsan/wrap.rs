@@ -5,6 +5,8 @@
 //! whenever instrumentation is requested; so a command that compiles and links is split into two steps.
 
 use crate::library;
+use crate::tsan::build_files::header_folder;
+use crate::tsan::link::{link_flags, prepared};
 use quipu_model::fresh::cannot;
 use quipu_model::{Error, Result};
 use std::ffi::{OsStr, OsString};
@@ -21,13 +23,43 @@ pub enum Family {
     Clang,
 }
 
+impl Family {
+    /// Flags that instrument what is compiled.
+    pub(super) fn flags(self) -> Vec<String> {
+        let plain: &[&str] = match self {
+            Family::Gcc => &["-fsanitize=thread", "--param", "tsan-distinguish-volatile=1"],
+            // Otherwise clang omits a read that is followed by a write to the same address.
+            Family::Clang => &[
+                "-fsanitize=thread",
+                "-mllvm",
+                "-tsan-instrument-read-before-write=1",
+                "-mllvm",
+                "-tsan-distinguish-volatile=1",
+            ],
+        };
+        let mut flags: Vec<String> = plain.iter().map(|flag| (*flag).to_owned()).collect();
+        if self == Family::Gcc {
+            flags.extend(NOT_INLINED.map(|name| format!("-fno-builtin-{name}")));
+            // Some distributions set it, and then the C library's headers replace the functions before gcc could.
+            flags.push("-U_FORTIFY_SOURCE".to_owned());
+        }
+        flags
+    }
+}
+
 /// How to link the runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Runtime {
     /// Path of the shared library, loaded with the program.
     Shared(PathBuf),
-    /// Path of the static library, linked into the program.
-    Static(PathBuf),
+    /// The static library, linked into the program.
+    Static {
+        /// Path of the library.
+        library: PathBuf,
+        /// Whether what it calls itself of the functions in [`COPYING`](crate::tsan::link::COPYING) has names of its own.
+        /// Without these, it would record itself, so copies are not recorded.
+        has_own_names: bool,
+    },
 }
 
 /// The commands to run.
@@ -91,8 +123,13 @@ const SOURCES: &[&str] = &[
     "F90", "f", "F", "d", "go",
 ];
 
+/// Functions that gcc must not replace by instructions, which it does not instrument. It may do so with those that only read,
+/// because programs use constants that gcc computes of them.
+const NOT_INLINED: [&str; 9] =
+    ["memcpy", "memmove", "mempcpy", "memset", "strcpy", "stpcpy", "strncpy", "strcat", "strncat"];
+
 /// Options with which nothing is linked.
-const NO_LINK: &[&str] =
+pub(crate) const NO_LINK: &[&str] =
     &["-c", "-S", "-E", "-M", "-MM", "-fsyntax-only", "--precompile", "-emit-ast", "--analyze"];
 /// Options with which nothing is added to the linked files.
 const BARE_LINK: &[&str] = &["-r", "-nostdlib", "-nodefaultlibs", "--relocatable"];
@@ -137,7 +174,7 @@ pub fn plan(
         .hint("leave `-static` out"));
     }
     let linking = if links && !has(BARE_LINK) { link_flags(runtime) } else { Vec::new() };
-    let compiling = compile_flags(family, args, include);
+    let compiling = compile_flags(family, include);
     if !links {
         return Ok(Plan { commands: vec![join(&compiling, args)] });
     }
@@ -249,50 +286,15 @@ fn roles(args: &[OsString]) -> Vec<Role> {
 }
 
 /// Compiler flags, placed before the user's so that those take precedence.
-fn compile_flags(family: Family, args: &[OsString], include: Option<&Path>) -> Vec<OsString> {
-    let mut flags: Vec<OsString> = vec!["-fsanitize=thread".into()];
-    if !args.iter().any(|arg| arg.as_bytes().starts_with(b"-g")) {
-        // Types and lines come from debug information, which does not change code.
-        flags.push("-g".into());
-    }
-    match family {
-        // Otherwise clang omits a read that is followed by a write to the same address.
-        Family::Clang => flags.extend(
-            ["-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-distinguish-volatile=1"]
-                .map(OsString::from),
-        ),
-        Family::Gcc => flags.extend(["--param".into(), "tsan-distinguish-volatile=1".into()]),
-    }
+fn compile_flags(family: Family, include: Option<&Path>) -> Vec<OsString> {
+    let mut flags: Vec<OsString> = family.flags().into_iter().map(OsString::from).collect();
+    // Types and lines come from debug information, which does not change code. Other options for it may follow, some of which
+    // (`-gsplit-dwarf`) do not ask for it.
+    flags.push("-g".into());
     if let Some(folder) = include {
         flags.extend(["-idirafter".into(), folder.into()]);
     }
     flags
-}
-
-/// Linker flags for the runtime, before all other libraries, so that it precedes the C and C++ libraries.
-fn link_flags(runtime: &Runtime) -> Vec<OsString> {
-    match runtime {
-        Runtime::Shared(library) => {
-            let mut search = OsString::from("-Wl,-rpath,");
-            search.push(library.parent().unwrap_or(Path::new(".")));
-            ["-Wl,--push-state,--no-as-needed".into(), library.into(), "-Wl,--pop-state".into(), search]
-                .into()
-        }
-        Runtime::Static(library) => [
-            // These symbols pull in the whole library, which is a single object; libraries loaded later find it in the
-            // program.
-            "-Wl,-u,__tsan_read1".into(),
-            "-Wl,-u,malloc".into(),
-            "-Wl,--export-dynamic".into(),
-            library.into(),
-            "-Wl,--push-state,--as-needed".into(),
-            "-lgcc_s".into(),
-            "-lpthread".into(),
-            "-ldl".into(),
-            "-Wl,--pop-state".into(),
-        ]
-        .into(),
-    }
 }
 
 fn join(flags: &[OsString], args: &[OsString]) -> Vec<OsString> {
@@ -350,8 +352,8 @@ impl Compiler {
 /// Removes arguments that would prevent recording; also returns a warning for each.
 ///
 /// gcc's link-time optimization instruments after all units have been combined, and that step runs without the flag. Its own
-/// race detector, if linked, would precede the runtime. If sources are compiled to temporary objects, types in files next to
-/// these are lost.
+/// race detector, if linked, would precede the runtime. With `_FORTIFY_SOURCE`, it replaces copies by instructions. If sources
+/// are compiled to temporary objects, types in files next to these are lost.
 fn usable(family: Family, args: &[OsString]) -> (Vec<OsString>, Vec<&'static str>) {
     let (mut kept, mut said) = (Vec::with_capacity(args.len()), Vec::new());
     let roles = roles(args);
@@ -359,10 +361,14 @@ fn usable(family: Family, args: &[OsString]) -> (Vec<OsString>, Vec<&'static str
     let compiles = roles.contains(&Role::Source);
     for (arg, role) in args.iter().zip(&roles) {
         let text = if *role == Role::Option { arg.to_string_lossy() } else { "".into() };
-        if let Some(list) = text.strip_prefix("-fsanitize=") {
-            let others: Vec<&str> = list.split(',').filter(|name| *name != "thread").collect();
+        let sanitized = [("-fsanitize=", &["thread"][..]), ("-fno-sanitize=", &["thread", "all"][..])];
+        let found = sanitized.into_iter().find_map(|(option, own)| {
+            let list = text.strip_prefix(option)?;
+            Some((option, list.split(',').filter(|name| !own.contains(name)).collect::<Vec<_>>()))
+        });
+        if let Some((option, others)) = found {
             if !others.is_empty() {
-                kept.push(format!("-fsanitize={}", others.join(",")).into());
+                kept.push(format!("{option}{}", others.join(",")).into());
             }
             continue;
         }
@@ -370,6 +376,9 @@ fn usable(family: Family, args: &[OsString]) -> (Vec<OsString>, Vec<&'static str
             said.push(
                 "`-flto` is left out: gcc would instrument nothing that it puts together when it links",
             );
+            continue;
+        }
+        if family == Family::Gcc && is_fortified(&text) {
             continue;
         }
         if family == Family::Gcc && links && compiles && text == "-gsplit-dwarf" {
@@ -380,6 +389,15 @@ fn usable(family: Family, args: &[OsString]) -> (Vec<OsString>, Vec<&'static str
         kept.push(arg.clone());
     }
     (kept, said)
+}
+
+/// Whether an argument only sets `_FORTIFY_SOURCE`.
+fn is_fortified(text: &str) -> bool {
+    let is_it = |defined: &str| {
+        let name = defined.strip_prefix("-D").or_else(|| defined.strip_prefix("-U"));
+        name.is_some_and(|name| name.split('=').next() == Some("_FORTIFY_SOURCE"))
+    };
+    is_it(text) || text.strip_prefix("-Wp,").is_some_and(|all| all.split(',').all(is_it))
 }
 
 /// Runs a compiler with these arguments and returns its exit code. The command may begin with a wrapper program.
@@ -396,7 +414,8 @@ pub fn run(compiler: &OsStr, args: &[OsString], runtime: &Runtime, warn: impl Fn
     for text in said {
         warn(text);
     }
-    let plan = plan(family, &args, runtime, include.as_deref(), &folder.path)?;
+    let runtime = prepared(runtime, &args, &folder.path, warn);
+    let plan = plan(family, &args, &runtime, include.as_deref(), &folder.path)?;
     for args in &plan.commands {
         let status = compiler.command().args(args).status().map_err(|cause| compiler.missing(cause))?;
         if !status.success() {
@@ -469,29 +488,6 @@ impl Drop for Temporary {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.path);
     }
-}
-
-/// The header for annotations in programs.
-pub const HEADER: &str = include_str!("../../../runtime/include/quipu.h");
-
-/// A folder in the user's cache that contains `quipu.h`; `None` if it cannot be created, which matters only to programs that
-/// include the header.
-fn header_folder() -> Option<PathBuf> {
-    let cache = match std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()) {
-        Some(path) => PathBuf::from(path),
-        None => PathBuf::from(std::env::var_os("HOME")?).join(".cache"),
-    };
-    let folder = cache.join("quipu/include");
-    let path = folder.join("quipu.h");
-    if std::fs::read(&path).is_ok_and(|known| known == HEADER.as_bytes()) {
-        return Some(folder);
-    }
-    std::fs::create_dir_all(&folder).ok()?;
-    // Compilers that run at the same time see either the old or the new file.
-    let fresh = folder.join(format!("quipu.h.{}", std::process::id()));
-    std::fs::write(&fresh, HEADER).ok()?;
-    std::fs::rename(&fresh, &path).ok()?;
-    Some(folder)
 }
 
 /// Flags for `rustc` that instrument loads and stores and link the runtime; they work with stable compilers.
@@ -596,8 +592,14 @@ mod tests {
         plan.commands.iter().map(text).collect()
     }
 
-    const LINK: &str = "-Wl,--push-state,--no-as-needed /lib/q/librt.so -Wl,--pop-state -Wl,-rpath,/lib/q";
-    const GCC: &str = "-fsanitize=thread -g --param tsan-distinguish-volatile=1";
+    const LINK: &str = "-Wl,--push-state,--no-as-needed /lib/q/librt.so -Wl,--pop-state -Wl,-rpath,/lib/q \
+        -Wl,--wrap=memcpy,--wrap=memmove,--wrap=mempcpy,--wrap=memset,--wrap=memcmp,--wrap=bcmp,--wrap=strcpy,\
+        --wrap=stpcpy,--wrap=strncpy,--wrap=strcat,--wrap=strncat,--wrap=strcmp,--wrap=strlen,\
+        --wrap=__memcpy_chk,--wrap=__memmove_chk,--wrap=__mempcpy_chk,--wrap=__memset_chk,--wrap=__strcpy_chk,\
+        --wrap=__stpcpy_chk,--wrap=__strncpy_chk,--wrap=__strcat_chk,--wrap=__strncat_chk";
+    const GCC: &str = "-fsanitize=thread --param tsan-distinguish-volatile=1 -fno-builtin-memcpy \
+        -fno-builtin-memmove -fno-builtin-mempcpy -fno-builtin-memset -fno-builtin-strcpy -fno-builtin-stpcpy \
+        -fno-builtin-strncpy -fno-builtin-strcat -fno-builtin-strncat -U_FORTIFY_SOURCE -g";
 
     #[test]
     fn flags_that_would_leave_nothing_to_record_are_left_out() {
@@ -611,13 +613,23 @@ mod tests {
         assert_eq!(kept(Family::Clang, "-flto a.c"), ("-flto a.c".into(), 0));
         let both = "-fsanitize=thread -fsanitize=undefined,thread a.o";
         assert_eq!(kept(Family::Clang, both), ("-fsanitize=undefined a.o".into(), 0));
+        assert_eq!(
+            kept(Family::Gcc, "-fno-sanitize=thread,vptr -fno-sanitize=all a.c").0,
+            "-fno-sanitize=vptr a.c"
+        );
+        let fortified =
+            "-D_FORTIFY_SOURCE=2 -Wp,-U_FORTIFY_SOURCE,-D_FORTIFY_SOURCE=3 -D_FORTIFY_SOURCES -Wp,-DA a.c";
+        assert_eq!(kept(Family::Gcc, fortified), ("-D_FORTIFY_SOURCES -Wp,-DA a.c".into(), 0));
+        assert_eq!(kept(Family::Clang, "-D_FORTIFY_SOURCE=2 a.c"), ("-D_FORTIFY_SOURCE=2 a.c".into(), 0));
         assert_eq!(kept(Family::Gcc, "-gsplit-dwarf a.c -o a"), ("-g a.c -o a".into(), 0));
         assert_eq!(kept(Family::Gcc, "-gsplit-dwarf -c a.c"), ("-gsplit-dwarf -c a.c".into(), 0));
     }
 
     #[test]
     fn what_is_only_compiled_is_not_linked() {
-        assert_eq!(planned(Family::Gcc, "-O2 -c a.c -o a.o"), [format!("{GCC} -O2 -c a.c -o a.o")]);
+        for line in ["-O2 -c a.c -o a.o", "-gsplit-dwarf -c a.c"] {
+            assert_eq!(planned(Family::Gcc, line), [format!("{GCC} {line}")]);
+        }
     }
 
     #[test]
@@ -645,7 +657,7 @@ mod tests {
         assert_eq!(
             commands,
             [format!(
-                "{LINK} -fsanitize=thread -mllvm -tsan-instrument-read-before-write=1 -mllvm \
+                "{LINK} -fsanitize=thread -g -mllvm -tsan-instrument-read-before-write=1 -mllvm \
                  -tsan-distinguish-volatile=1 -fno-sanitize-link-runtime -g3 a.c -o a"
             )]
         );

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use quipu_capture::tsan::Capture;
+use quipu_capture::tsan::callers::Callers;
 use quipu_capture::tsan::merge::events;
 use quipu_capture::tsan::sites::{Sites, Sort};
 use quipu_cells::cell::heap;
@@ -109,14 +110,13 @@ fn judge(program: &str, recording: &Path) -> String {
     let rows = rows(program);
     let capture = Capture::open(recording).unwrap();
     let mut sites = Sites::default();
-    let mut stacks: HashMap<usize, Vec<u64>> = HashMap::new();
+    let mut callers = Callers::default();
     let mut blocks: BTreeMap<u64, (u64, usize)> = BTreeMap::new();
     let mut kinds: Vec<((String, String, String), Found)> = Vec::new();
     let mut numbers: HashMap<(String, String, String), usize> = HashMap::new();
     events(&capture, &mut |who, event| {
+        callers.follow(who, event);
         match event {
-            Event::Enter { caller, .. } => stacks.entry(who.index).or_default().push(*caller),
-            Event::Leave { .. } => drop(stacks.entry(who.index).or_default().pop()),
             Event::Module { base, bytes, path } => sites.module(*base, *bytes, path),
             Event::Access(access) => {
                 if let Some((start, (size, kind))) = blocks.range(..=access.addr).next_back()
@@ -127,8 +127,7 @@ fn judge(program: &str, recording: &Path) -> String {
             }
             Event::Release(released) if released.call != heap::REALLOC => drop(blocks.remove(&released.addr)),
             Event::Alloc(region) if region.call != heap::REALLOC_FAILED => {
-                let stack = stacks.entry(who.index).or_default();
-                let callers = || stack.iter().rev().copied();
+                let callers = || callers.of(who).iter().rev().copied();
                 let found = sites.type_of(region.pc, callers(), region.element_bytes, region.n_elements);
                 let said = match &found {
                     Ok(found) if found.sort == Sort::Bytes => format!("bytes {}", found.name),

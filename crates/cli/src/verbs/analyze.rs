@@ -4,7 +4,7 @@ use crate::captured;
 use crate::layout::LayoutFlags;
 use crate::naming;
 use crate::page::{self, PageOptions};
-use crate::typing::Typing;
+use crate::typing::{Typing, give_places};
 use quipu::engine::{KeptAccesses, Planned, plan, tables};
 use quipu::expr::Where;
 use quipu::model::options::{Kind, nearest};
@@ -155,7 +155,10 @@ fn analyse(options: &Options, common: &Common, screen: &Screen) -> Result<Outcom
     let (given, condition) = options.given_and_condition(&tools)?;
     let n_asked = tools.len();
     tools.extend(companions(&tools, &*trace, is_whole));
-    let of_tools = distribute(&tools, &given)?;
+    let mut of_tools = distribute(&tools, &given)?;
+    for (tool, given) in tools.iter().zip(&mut of_tools) {
+        give_places(&options.input.stored.path, tool.info(), given);
+    }
     if let Some(tool) = tools.iter().find(|tool| tool.wants_whole_traces()) {
         options.check_whole(tool.info().name, division.is_none(), &*trace)?;
     }
@@ -203,9 +206,10 @@ fn analyse(options: &Options, common: &Common, screen: &Screen) -> Result<Outcom
         }
         verdict.add_to(&mut answer);
         screen.json(&answer.into())?;
-    } else if let Some(only) = options.csv.table("") {
-        let tables = tables(&options.input.name(), &names, &outcome.reports, &outcome.parts);
-        screen.text(&parts::csv(tables, &only, options.csv.columns())?)?;
+    } else if let Some(text) =
+        options.csv.text("", || tables(&options.input.name(), &names, &outcome.reports, &outcome.parts))?
+    {
+        screen.text(&text)?;
     } else if !options.page.is_wanted() {
         screen.documents(&documents())?;
     }

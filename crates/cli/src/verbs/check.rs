@@ -14,7 +14,7 @@ use quipu::model::{
 use quipu_console::Common;
 use quipu_console::flags::{self, Flagged, Flags};
 use quipu_console::input::{Stored, check_threads};
-use quipu_console::parts::{self, CsvOption};
+use quipu_console::parts::CsvOption;
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, Extent, Verdict, lost_json};
 use serde_json::{Map, Value};
@@ -101,6 +101,10 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let Checked { report, carrier, mut found, all, unreadable, outcome, .. } = checked;
     let (carrier, of_carrier) = carrier.map(|carrier| (carrier.report, carrier.verdict)).unzip();
     let verdict = Verdict { findings: unreadable, ..all };
+    let tables = || {
+        let of_carrier = carrier.iter().flat_map(|carrier| carrier.tables("carrier"));
+        report.tables(NAME).into_iter().chain(of_carrier).collect()
+    };
     if options.json {
         let mut answer = answer(&options.input.name(), report.json(), &verdict, &lost);
         if let (Some(carrier), Value::Object(answer)) = (&carrier, &mut answer) {
@@ -110,10 +114,8 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
             answer.insert("carrier".into(), carrier.json());
         }
         screen.json(&answer)?;
-    } else if let Some(table) = options.csv.table("check.findings") {
-        let mut tables = report.tables(NAME);
-        tables.extend(carrier.iter().flat_map(|carrier| carrier.tables("carrier")));
-        screen.text(&parts::csv(tables, &table, options.csv.columns())?)?;
+    } else if let Some(text) = options.csv.text("check.findings", tables)? {
+        screen.text(&text)?;
     } else {
         found.extend(report.findings());
         screen.list_findings(&found)?;
@@ -329,15 +331,15 @@ fn list(options: &Options, screen: &Screen) -> Result<Outcome> {
         screen.json(&json(&rules().collect::<Vec<_>>()))?;
         return Ok(Outcome::Fine);
     }
-    if let Some(table) = options.csv.table("quipu.rules") {
-        let rule = |rule: &'static RuleInfo| Listed {
-            rule: rule.name,
-            severity: rule.severity.name(),
-            group: rule.group,
-            summary: rule.summary,
-        };
-        let tables = result::tables(OWN, &AllRules { rules: rules().map(rule).collect() });
-        screen.text(&parts::csv(tables, &table, options.csv.columns())?)?;
+    let rule = |rule: &'static RuleInfo| Listed {
+        rule: rule.name,
+        severity: rule.severity.name(),
+        group: rule.group,
+        summary: rule.summary,
+    };
+    let tables = || result::tables(OWN, &AllRules { rules: rules().map(rule).collect() });
+    if let Some(text) = options.csv.text("quipu.rules", tables)? {
+        screen.text(&text)?;
         return Ok(Outcome::Fine);
     }
     let mut documents: Vec<Document> = Vec::new();

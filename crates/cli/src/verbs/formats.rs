@@ -5,7 +5,7 @@ use quipu::model::OptionSpec;
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::result;
 use quipu::model::transform::TransformInfo;
-use quipu_console::parts::{self, CsvOption};
+use quipu_console::parts::CsvOption;
 use quipu_console::screen::{Outcome, Result, Screen};
 
 /// List the supported trace formats
@@ -90,9 +90,8 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         screen.json(&result::json(&all().formats))?;
         return Ok(Outcome::Fine);
     }
-    if let Some(table) = options.csv.table("quipu.formats") {
-        let tables = result::tables(OWN, &all());
-        screen.text(&parts::csv(tables, &table, options.csv.columns())?)?;
+    if let Some(text) = options.csv.text("quipu.formats", || result::tables(OWN, &all()))? {
+        screen.text(&text)?;
         return Ok(Outcome::Fine);
     }
     let documents: Vec<Document> = quipu::FORMATS

@@ -1,6 +1,7 @@
 //! `quipu layout`: records a program, and reports its types and other layouts of one of them.
 
 use super::record::{recorded, say};
+use crate::typing::give_places;
 use quipu::engine::{self, plan};
 use quipu::model::fresh::Replace;
 use quipu::model::pass::Report;
@@ -10,7 +11,7 @@ use quipu::source::{PackOptions, Packing};
 use quipu_capture::limits::Limits;
 use quipu_capture::program::Program;
 use quipu_capture::record::{Job, Prints, front_end};
-use quipu_capture::tsan::record::is_instrumented;
+use quipu_capture::tsan::runtime::is_instrumented;
 use quipu_console::Common;
 use quipu_console::parts;
 use quipu_console::screen::{Outcome, Result, Screen, Stop};
@@ -91,7 +92,9 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let mut given = Given::default();
     given.add("binary", summary.program.to_string_lossy());
     let analysed = |name: &str, given: &Given| analyse(name, given, &*trace, common, screen);
-    let (mut names, (mut reports, mut verdict)) = (vec![TYPES], analysed(TYPES, &given)?);
+    let mut of_types = given.clone();
+    give_places(&summary.path, quipu::tool_for(TYPES, &*trace)?.info(), &mut of_types);
+    let (mut names, (mut reports, mut verdict)) = (vec![TYPES], analysed(TYPES, &of_types)?);
     match options.name.clone().or_else(|| most_missed(&reports)) {
         None => screen.say(format_args!("note: no structure with several members was used")),
         Some(name) => {

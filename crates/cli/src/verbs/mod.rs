@@ -4,7 +4,7 @@ mod analyze;
 mod assemble;
 mod check;
 mod collect;
-mod compile;
+pub(crate) mod compile;
 mod completions;
 mod convert;
 mod describe;
@@ -34,41 +34,59 @@ pub(crate) mod view;
 use quipu_console::Common;
 use quipu_console::screen::{Outcome, Result, Screen};
 
-/// The verbs.
-#[derive(Debug, clap::Subcommand)]
-pub(crate) enum Verb {
-    Report(report::Options),
-    View(view::Options),
-    Analyze(analyze::Options),
-    Check(check::Options),
-    Convert(convert::Options),
-    Trim(trim::Options),
-    Filter(filter::Options),
-    Split(split::Options),
-    Merge(merge::Options),
-    Edit(edit::Options),
-    Diff(diff::Options),
-    Disassemble(disassemble::Options),
-    Assemble(assemble::Options),
-    Recover(recover::Options),
-    Record(record::Options),
-    Layout(layout::Options),
-    Sim(sim::Options),
-    Run(run::Options),
-    Sql(sql::Options),
-    NewTool(new_tool::Options),
-    Info(info::Options),
-    Describe(describe::Options),
-    Formats(formats::Options),
-    Tools(tools::Options),
-    As(impersonate::Options),
-    Send(send::Options),
-    Collect(collect::Options),
-    Cc(compile::Cc),
-    #[command(name = "c++")]
-    Cxx(compile::Cxx),
-    RustcFlags(compile::RustcFlags),
-    Completions(completions::Options),
+/// Declares the verbs: for each, its options and its name on the command line.
+macro_rules! verbs {
+    ($($verb:ident($options:ty) = $name:literal,)*) => {
+        /// The verbs.
+        #[derive(Debug, clap::Subcommand)]
+        pub(crate) enum Verb {
+            $(#[command(name = $name)] $verb($options),)*
+        }
+
+        impl Verb {
+            /// The definition of the verb with this name; the others are not defined.
+            pub(crate) fn defined(name: &str) -> Option<clap::Command> {
+                match name {
+                    $($name => Some(<$options as clap::Args>::augment_args(clap::Command::new($name))),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+verbs! {
+    Report(report::Options) = "report",
+    View(view::Options) = "view",
+    Analyze(analyze::Options) = "analyze",
+    Check(check::Options) = "check",
+    Convert(convert::Options) = "convert",
+    Trim(trim::Options) = "trim",
+    Filter(filter::Options) = "filter",
+    Split(split::Options) = "split",
+    Merge(merge::Options) = "merge",
+    Edit(edit::Options) = "edit",
+    Diff(diff::Options) = "diff",
+    Disassemble(disassemble::Options) = "disassemble",
+    Assemble(assemble::Options) = "assemble",
+    Recover(recover::Options) = "recover",
+    Record(record::Options) = "record",
+    Layout(layout::Options) = "layout",
+    Sim(sim::Options) = "sim",
+    Run(run::Options) = "run",
+    Sql(sql::Options) = "sql",
+    NewTool(new_tool::Options) = "new-tool",
+    Info(info::Options) = "info",
+    Describe(describe::Options) = "describe",
+    Formats(formats::Options) = "formats",
+    Tools(tools::Options) = "tools",
+    As(impersonate::Options) = "as",
+    Send(send::Options) = "send",
+    Collect(collect::Options) = "collect",
+    Cc(compile::Cc) = "cc",
+    Cxx(compile::Cxx) = "c++",
+    RustcFlags(compile::RustcFlags) = "rustc-flags",
+    Completions(completions::Options) = "completions",
 }
 
 impl Verb {

@@ -5,6 +5,7 @@ use quipu::model::fresh::{Replace, cannot};
 use quipu::model::harmless::shell_word;
 use quipu::model::number::counted;
 use quipu::model::trace::Fact;
+use quipu::model::transform::packing_for;
 use quipu::model::{Damaged, Error, ErrorKind, Options as Settings};
 use quipu::source::{PackOptions, Packing, Source, Temporary};
 use quipu_capture::events::{self, How, Level};
@@ -47,8 +48,8 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
-    /// Recording method; `--list` shows them. Default: tsan for programs of `quipu cc`, otherwise the first that is usable
-    /// here
+    /// Recording method; `--list` shows them. Default: tsan for programs that `quipu cc` compiled, or that are linked with such
+    /// libraries; otherwise the first that is usable here
     #[arg(long, value_name = "FRONT-END", default_value = "auto")]
     with: String,
     /// Output, `-` for a stream on standard output; by default a folder like `drmemtrace.ls.4711.0000.dir` in the working
@@ -63,12 +64,12 @@ pub(crate) struct Options {
     /// Overwrite the output if it is a trace and nothing else
     #[arg(long)]
     force: bool,
-    /// Compression: zip, gzip, lz4, snappy, zstd or plain
-    #[arg(long, value_name = "CONTAINER", default_value = "zip", value_parser = packing)]
-    container: Packing,
+    /// Compression: zip, gzip, lz4, snappy, zstd or plain; default: by the extension of the output, otherwise zip
+    #[arg(long, value_name = "CONTAINER")]
+    container: Option<String>,
     /// Compression level: 1 (fast) to 9 (small) for zip and gzip, to 19 for zstd; default 1
-    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(1..=19))]
-    level: Option<u8>,
+    #[arg(long, value_name = "LEVEL", value_parser = number::level)]
+    level: Option<u32>,
     /// Stop recording when the files have this many bytes; buffered data is still written, up to some hundred KiB more for
     /// each thread
     #[arg(long, value_name = "BYTES", value_parser = number::positive, help_heading = "Limits")]
@@ -156,7 +157,7 @@ Examples:
   quipu record --pid 4711 -o so-far.quipu
   quipu cc -O2 list.c -o list && quipu record -o list.trace -- ./list
   quipu record -o - -- ./prog | quipu report -
-  quipu record --events --with valgrind -o ls.prism -- ls
+  quipu record --events --with valgrind -o ls.events -- ls
   quipu record --list
 
 Exit codes:
@@ -164,9 +165,14 @@ Exit codes:
   1  the program exited with 0, but the end of a process was not recorded, or events were lost
   2  nothing was recorded";
 
-fn packing(text: &str) -> Result<Packing, String> {
-    let expected = || format!("expected one of {}", Packing::ALL.map(Packing::name).join(", "));
-    Packing::named(text).ok_or_else(expected)
+/// The packing that the options ask for, as `quipu convert` understands them; fast by default, because the program waits.
+fn packing(options: &Options) -> Result<PackOptions> {
+    let output = options.output.as_deref().unwrap_or(Path::new(""));
+    let name = output.file_name().unwrap_or_default().to_string_lossy();
+    let usual = || Packing::of_file_name(&name).is_none().then_some(Packing::Zip.name());
+    let container = options.container.as_deref().or_else(usual);
+    let pack = packing_for(container, options.level, output)?;
+    Ok(PackOptions { level: pack.level.or(Some(1)), ..pack })
 }
 
 /// Code by the names of modules and of functions.
@@ -197,12 +203,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         return control(options, pid, screen);
     }
     let front_end = front_end(&options.with, &options.command)?;
-    if let (Some(level), Some(levels)) = (options.level, options.container.levels())
-        && !levels.contains(&level)
-    {
-        let (least, most, name) = (levels.start(), levels.end(), options.container.name());
-        return Err(Error::usage(format!("`--level`: expected {least} to {most} for {name}")).into());
-    }
+    let pack = packing(options)?;
     let limits = Limits {
         most_bytes: options.max_size,
         most_instrs: options.max_instrs,
@@ -232,7 +233,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         prints: if is_piped { Prints::BesideTheAnswer } else { Prints::Here },
         limits,
         follows_forks: options.follow_fork,
-        pack: PackOptions { packing: options.container, level: Some(options.level.unwrap_or(1)) },
+        pack,
         n_bytes: Arc::default(),
     };
     let summary = recorded(&job, front_end, screen)?;
@@ -350,11 +351,10 @@ fn store_events(
 ) -> Result<Outcome> {
     if path == Path::new("-") {
         return Err(Error::usage("`-o -`: events are not written to standard output")
-            .hint("give the name of a file, such as -o prog.prism")
+            .hint("give the name of a file, such as -o prog.events")
             .into());
     }
-    let level = options.level.map(u32::from);
-    let to = Destination::File { path, replace: options.force, level, detail };
+    let to = Destination::File { path, replace: options.force, level: options.level, detail };
     let how = How { limits, follows_forks: options.follow_fork, drops: false, prints: Prints::Here };
     let Some((done, status)) = events::observe(front_end, &options.command, how, to)? else {
         return Ok(Outcome::Fine);
@@ -403,6 +403,8 @@ pub(super) fn say(summary: &Summary, place: &str, front_end: &FrontEnd, screen: 
         screen.say(format_args!(
             "  nothing was noted: is all of the program compiled with `quipu cc` or `quipu c++` ?"
         ));
+    } else if let Some(warning) = summary.warning {
+        screen.say(format_args!("  {warning}"));
     }
     if summary.is_limited {
         screen.say(format_args!("  a limit was reached; what the program did then was not recorded"));

@@ -5,14 +5,14 @@ use crate::compare;
 use crate::naming;
 use crate::page::{self, PageOptions};
 use crate::summary;
-use crate::typing::{Typing, give};
+use crate::typing::{Typing, give, give_places};
 use quipu::engine::{Planned, plan, tables};
 use quipu::model::doc::Document;
 use quipu::model::pass::Detail;
-use quipu::model::{Error, ErrorKind, Given, Report, Tool, Trace, Window};
+use quipu::model::{ColumnTable, Error, ErrorKind, Given, Report, Tool, Trace, Window};
 use quipu_console::Common;
 use quipu_console::input::{Input, Stored};
-use quipu_console::parts::{self, CsvOption};
+use quipu_console::parts::CsvOption;
 use quipu_console::screen::{Outcome, Result, Screen, Stop};
 use quipu_console::session::{self, Verdict};
 use quipu_console::simulation::{self, Served};
@@ -95,7 +95,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     }
     let told = read(&options.input, options, common, screen)?;
     told.verdict.say_lost(screen);
-    let Told { trace, names, reports, machine, verdict, .. } = &told;
+    let Told { trace, reports, machine, verdict, .. } = &told;
     if options.page.is_wanted() {
         let mut documents = page_documents(&**trace, reports, machine, verdict);
         naming::name_code(&mut documents, &**trace);
@@ -103,10 +103,8 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     }
     if options.json {
         screen.json(&told.json())?;
-    } else if let Some(table) = options.csv.table("") {
-        let mut all = tables(&told.name, names, reports, &[]);
-        all.extend(tables(&told.name, &machine.names, &machine.reports, &[]));
-        screen.text(&parts::csv(all, &table, options.csv.columns())?)?;
+    } else if let Some(text) = options.csv.text("", || told.tables())? {
+        screen.text(&text)?;
     } else if !options.page.is_wanted() {
         let about = about::document(&told.name, &**trace, Detail::Brief);
         let results = reports.iter().map(|report| report.document(Detail::Brief));
@@ -151,6 +149,13 @@ fn read(input: &Input, options: &Options, common: &Common, screen: &Screen) -> R
 }
 
 impl Told {
+    /// The tables of all analyses.
+    fn tables(&self) -> Vec<ColumnTable> {
+        let mut all = tables(&self.name, &self.names, &self.reports, &[]);
+        all.extend(tables(&self.name, &self.machine.names, &self.machine.reports, &[]));
+        all
+    }
+
     /// The report as JSON.
     pub(crate) fn json(&self) -> Value {
         let Told { name, trace, names, reports, machine, verdict, .. } = self;
@@ -179,7 +184,7 @@ fn page_documents(
     let told = reports.iter().filter(|report| !report.document(Detail::Brief).blocks.is_empty());
     let told: Vec<Document> = told.map(|report| report.document(Detail::Full)).collect();
     let machine = documents_of(machine, Detail::Full);
-    let figures = page::figures(reports, &told, &machine);
+    let figures = page::figures(trace, reports, &told, &machine);
     let opening = [figures, about::document("Trace", trace, Detail::Full), page::verdict(verdict)];
     let documents = opening.into_iter().chain(told).chain(machine);
     documents.filter(|document| !document.blocks.is_empty()).collect()
@@ -204,6 +209,7 @@ fn plan_report(
             }
         }
         give(&options.typing, tool.info(), &mut given);
+        give_places(&options.input.stored.path, tool.info(), &mut given);
         match plan(tool, &given, trace) {
             Ok(ready) => planned.push(ready),
             Err(error) if matches!(error.kind(), ErrorKind::Missing | ErrorKind::Unsupported) => {

@@ -15,7 +15,7 @@ use quipu_console::Common;
 use quipu_console::flags::{Flagged, Flags, named};
 use quipu_console::input::Input;
 use quipu_console::number;
-use quipu_console::parts::{self, CsvOption};
+use quipu_console::parts::CsvOption;
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, Verdict};
 use quipu_console::simulation::{self, Surroundings};
@@ -24,17 +24,20 @@ use std::path::{Path, PathBuf};
 
 /// Simulate caches or TLBs
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, arg_required_else_help = true)]
 pub(crate) struct Options {
+    /// With `list`, and without a command: list the machines that `cache` and `tlb` take as --machine, with their sources
+    #[arg(long, value_name = "NAME")]
+    machine: Option<String>,
     #[command(subcommand)]
-    machine: Machine,
+    simulation: Option<Simulation>,
 }
 
 const AFTER_HELP: &str = "\
 Examples:
   quipu sim cache trace.zip
   quipu sim cache --config hierarchy.conf --causes trace.dir
-  quipu sim cache --machine list
+  quipu sim --machine list
   quipu sim cache --machine amd-zen3 --cores 4 trace.dir
   quipu sim tlb --page-size 2M --json trace.dir
   quipu sim sweep --level ll --sizes 1M..16M --ways 8,16 --policies LRU,RRIP --bound trace.zip
@@ -79,9 +82,9 @@ Exit codes:
 const CSV_HELP: &str =
     "Print comma-separated values: one line per cache or TLB, or the rows of TABLE, such as `caches.levels`";
 
-/// The kinds of simulation.
+/// What is simulated.
 #[derive(Debug, clap::Subcommand)]
-enum Machine {
+enum Simulation {
     Cache(CacheOptions),
     Tlb(TlbOptions),
     Sweep(Box<sweep::Options>),
@@ -210,14 +213,28 @@ impl Flagged for TlbFlags {
 }
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
-    match &options.machine {
-        Machine::Cache(options) if options.run.is_about_machines(&options.flags) => {
+    let simulation = match (&options.simulation, &options.machine) {
+        (Some(simulation), None) => simulation,
+        (None, Some(name)) if name == ALL_MACHINES => return list_machines(false, screen),
+        (_, Some(name)) => {
+            let what = format!("`--machine {name}` does not say what to simulate");
+            let hint = format!("`quipu sim cache --machine {name} TRACE`, or `quipu sim tlb`");
+            return Err(Error::usage(what).hint(hint).into());
+        }
+        (None, None) => {
+            return Err(Error::usage("nothing to simulate")
+                .hint("`quipu sim cache TRACE`, or `tlb` or `sweep`")
+                .into());
+        }
+    };
+    match simulation {
+        Simulation::Cache(options) if options.run.is_about_machines(&options.flags) => {
             options.run.tell_machines(&options.flags, screen)
         }
-        Machine::Tlb(options) if options.run.is_about_machines(&options.flags) => {
+        Simulation::Tlb(options) if options.run.is_about_machines(&options.flags) => {
             options.run.tell_machines(&options.flags, screen)
         }
-        Machine::Cache(options) => {
+        Simulation::Cache(options) => {
             let config = options.config.as_deref();
             match OTHER_MODELS.iter().find(|model| model.name == options.model) {
                 Some(model) => {
@@ -234,16 +251,39 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
                 }
             }
         }
-        Machine::Tlb(options) => {
+        Simulation::Tlb(options) => {
             let cores = options.run.n_cores(options.config.as_deref(), options.flags.given())?;
             simulate(&options.run, cores, CACHES, &|trace| options.plan(trace), common, screen)
         }
-        Machine::Sweep(options) => sweep::run(options, common, screen),
+        Simulation::Sweep(options) => sweep::run(options, common, screen),
     }
 }
 
 /// The name that stands for the list of machines.
 const ALL_MACHINES: &str = "list";
+
+/// Prints the list of machines.
+fn list_machines(json: bool, screen: &Screen) -> Result<Outcome> {
+    if json {
+        let machine = |preset: &Preset| {
+            let (name, title, source) = (preset.name, preset.title(), preset.source());
+            serde_json::json!({ "name": name, "title": title, "source": source })
+        };
+        screen.json(&PRESETS.iter().map(machine).collect::<Vec<_>>().into())?;
+        return Ok(Outcome::Fine);
+    }
+    let row = |preset: &Preset| {
+        vec![Cell::from(preset.name), Cell::from(preset.title()), Cell::from(preset.source())]
+    };
+    let grid = Grid {
+        title: String::new(),
+        head: ["machine", "processor", "source"].map(str::to_owned).into(),
+        rows: PRESETS.iter().map(row).collect(),
+        more: 0,
+    };
+    screen.documents([&Document::new("Machines").with(Block::Grid(grid))])?;
+    Ok(Outcome::Fine)
+}
 
 /// The list that `--csv` prints for our own caches and TLBs.
 const CACHES: &str = "caches";
@@ -298,6 +338,7 @@ impl Printing<'_> {
             all.retain(|document| !document.blocks.is_empty());
             page::write(self.page, self.input, trace, &all, screen)?;
         }
+        let tables = || tables(&self.input.name(), &[name], &found.reports, &found.parts);
         if self.json {
             let results: Map<_, _> =
                 found.reports.iter().map(|report| (name.to_owned(), report.json())).collect();
@@ -306,12 +347,11 @@ impl Printing<'_> {
             answer.insert("results".into(), results.into());
             verdict.add_to(&mut answer);
             screen.json(&answer.into())?;
-        } else if let Some(table) = self.csv.table(&format!("{name}.{usual}")) {
+        } else if let Some(text) = self.csv.text(&format!("{name}.{usual}"), tables)? {
             for sentence in found.reports.iter().flat_map(|report| simulation::remarks(&**report)) {
                 screen.say(format_args!("{sentence}"));
             }
-            let tables = tables(&self.input.name(), &[name], &found.reports, &found.parts);
-            screen.text(&parts::csv(tables, &table, self.csv.columns())?)?;
+            screen.text(&text)?;
         } else if !self.page.is_wanted() {
             screen.documents(&documents)?;
         }
@@ -347,28 +387,12 @@ impl RunOptions {
     /// Prints the list of machines, or the file of one.
     fn tell_machines<S>(&self, flags: &Flags<S>, screen: &Screen) -> Result<Outcome> {
         match flags.given().last(MACHINE.name) {
-            Some(name) if name != ALL_MACHINES => screen.text(Preset::named(name)?.text)?,
-            _ if self.json => {
-                let machine = |preset: &Preset| {
-                    let (name, title, source) = (preset.name, preset.title(), preset.source());
-                    serde_json::json!({ "name": name, "title": title, "source": source })
-                };
-                screen.json(&PRESETS.iter().map(machine).collect::<Vec<_>>().into())?;
+            Some(name) if name != ALL_MACHINES => {
+                screen.text(Preset::named(name)?.text)?;
+                Ok(Outcome::Fine)
             }
-            _ => {
-                let row = |preset: &Preset| {
-                    vec![Cell::from(preset.name), Cell::from(preset.title()), Cell::from(preset.source())]
-                };
-                let grid = Grid {
-                    title: String::new(),
-                    head: ["machine", "processor", "source"].map(str::to_owned).into(),
-                    rows: PRESETS.iter().map(row).collect(),
-                    more: 0,
-                };
-                screen.documents([&Document::new("Machines").with(Block::Grid(grid))])?;
-            }
+            _ => list_machines(self.json, screen),
         }
-        Ok(Outcome::Fine)
     }
 
     /// Number of cores of the machine, if an option or its configuration sets it.

@@ -3,7 +3,7 @@
 use super::formats::{OWN, Setting, settings, with_options};
 use quipu::model::doc::{Block, Cell, Document};
 use quipu::model::{Tool, ToolInfo, result};
-use quipu_console::parts::{self, CsvOption};
+use quipu_console::parts::CsvOption;
 use quipu_console::screen::{Outcome, Result, Screen};
 
 /// List the analyses with their options and requirements
@@ -34,9 +34,8 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     let described = || All { tools: tools.iter().map(|tool| Described::of(tool.info())).collect() };
     if options.json {
         screen.json(&result::json(&described().tools))?;
-    } else if let Some(table) = options.csv.table("quipu.tools") {
-        let tables = result::tables(OWN, &described());
-        screen.text(&parts::csv(tables, &table, options.csv.columns())?)?;
+    } else if let Some(text) = options.csv.text("quipu.tools", || result::tables(OWN, &described()))? {
+        screen.text(&text)?;
     } else {
         let documents: Vec<Document> = tools.iter().map(|tool| describe(tool.info())).collect();
         screen.documents(&documents)?;

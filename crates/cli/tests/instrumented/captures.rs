@@ -439,3 +439,76 @@ fn a_capture_file_that_was_cut_is_told_to_be() {
         assert!(said.contains("--keep-damaged"), "{n_bytes}: {said}");
     }
 }
+
+#[test]
+fn record_and_convert_pack_alike() {
+    let scene = Scene::new("cc");
+    scene.compile(SOURCE, "prog.c", &["-O1", "-pthread"]);
+    let run = |args: &[&str]| quipu().current_dir(&scene.folder).args(args).output().unwrap();
+    let bytes = |name: &str| fs::read(scene.path(name)).unwrap();
+    for (name, packing, magic) in [
+        ("a.trace", &["--container", "zstd", "--level", "15"][..], &[0x28, 0xb5, 0x2f, 0xfd][..]),
+        ("b.trace", &["--container", "zip", "--level", "9"], b"PK"),
+        ("c.trace.gz", &["--level", "9"], &[0x1f, 0x8b]),
+        ("d.trace.zst", &["--container", "plain"], &[2]),
+    ] {
+        let recorded = run(&[&["record", "-o", name], packing, &["--", "./prog"]].concat());
+        assert!(recorded.status.success(), "{name}: {recorded:?}");
+        let kept = Path::new(name).with_extension("quipu");
+        let again = format!("again-{name}");
+        let from = ["convert", "--to", "cacheray", kept.to_str().unwrap(), "-o", &again];
+        let converted = run(&[&from, packing].concat());
+        assert!(converted.status.success(), "{name}: {converted:?}");
+        assert!(bytes(name) == bytes(&again) && bytes(name).starts_with(magic), "{name}");
+    }
+    for packing in
+        [&["--container", "plain", "--level", "3"][..], &["--container", "tar"], &["--level", "20"]]
+    {
+        let record = run(&[&["record", "-o", "e.trace.gz"], packing, &["--", "./prog"]].concat());
+        let from = ["convert", "--to", "cacheray", "a.quipu", "-o", "e.trace.gz"];
+        let convert = run(&[&from, packing].concat());
+        assert_eq!((record.status.code(), convert.status.code()), (Some(2), Some(2)), "{packing:?}");
+        assert_eq!(record.stderr, convert.stderr, "{packing:?}");
+    }
+}
+
+#[test]
+fn records_of_a_trace_of_a_recording_are_counted() {
+    let scene = Scene::new("cc");
+    scene.compile(SOURCE, "prog.c", &["-O1", "-pthread"]);
+    let run = scene.run("prog");
+    let answer: Value =
+        serde_json::from_str(&said(&scene, &["analyze", "counts", "--json", "prog.trace"])).unwrap();
+    let total = &answer["results"]["counts"]["total"];
+    assert_eq!(total["records"], run.records.len());
+    let of = |tag: u8| run.records.iter().filter(|record| record.tag & 0x3f == tag).count();
+    for (tag, key) in [(0, "loads"), (1, "stores"), (2, "regions_added"), (3, "regions_removed")] {
+        assert_eq!(total[key], of(tag), "{key}");
+    }
+}
+
+#[test]
+fn types_of_a_recorded_program_say_where_memory_was_allocated() {
+    for compiler in compilers(C) {
+        let scene = Scene::new(compiler);
+        scene.compile(SOURCE, "prog.c", &["-O0", "-pthread"]);
+        let record = ["record", "-q", "-o", "prog.trace", "--", "./prog"];
+        assert!(quipu().current_dir(&scene.folder).args(record).output().unwrap().status.success());
+        let line_of = |text: &str| SOURCE.lines().position(|line| line.contains(text)).unwrap() + 1;
+        let place = format!("make prog.c:{} < main prog.c:{}", line_of("malloc(sizeof"), line_of("make(7)"));
+        let types = ["analyze", "types", "--binary", "prog", "prog.trace"];
+        let answer: Value = serde_json::from_str(&said(&scene, &[&types[..], &["--json"]].concat())).unwrap();
+        let sites = answer["results"]["types"]["sites"].as_array().unwrap();
+        let site = sites.iter().find(|site| site["allocated"] == place);
+        assert_eq!(site.unwrap()["type"], "node", "{compiler}: {answer}");
+        assert!(said(&scene, &types).contains(&place), "{compiler}");
+        // Without the file, equal annotations are one site.
+        fs::remove_file(scene.path("prog.trace.places")).unwrap();
+        assert!(!said(&scene, &types).contains(&place), "{compiler}");
+        // A file of this name that is another stays as it is.
+        fs::write(scene.path("prog.trace.places"), "mine").unwrap();
+        let convert = ["convert", "-q", "--to", "cacheray", "--force", "prog.quipu", "-o", "prog.trace"];
+        said(&scene, &convert);
+        assert_eq!(fs::read(scene.path("prog.trace.places")).unwrap(), b"mine");
+    }
+}

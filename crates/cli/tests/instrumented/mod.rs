@@ -8,11 +8,14 @@
 mod accesses;
 mod captures;
 mod control;
+mod copies;
 mod hooks;
+mod libraries;
 mod live;
 mod processes;
 mod rust;
 mod sent;
+mod stacks;
 mod types;
 mod wrappers;
 

@@ -222,6 +222,43 @@ fn annotations_of_cxx_do_not_record_their_own_work() {
 }
 
 #[test]
+fn a_recording_whose_types_are_not_found_says_so() {
+    const SOURCE: &str = r#"
+        #include <stdlib.h>
+        struct node { struct node *next; long key; };
+        struct node *volatile head;
+        int main(void) {
+            struct node *node = malloc(sizeof *node);
+            node->key = 3;
+            head = node;
+            return 0;
+        }"#;
+    // gcc and clang put debug information beside the object, but make none for this option alone.
+    for flags in [&["-O1"][..], &["-O1", "-gsplit-dwarf"]] {
+        for_each(C, SOURCE, "prog.c", flags, |scene, run| {
+            let compiler = scene.compiler;
+            assert_eq!(run.summary["typed_allocations"], 1, "{compiler} {flags:?}");
+            fs::create_dir(scene.path("moved")).unwrap();
+            fs::rename(scene.path("prog.c"), scene.path("moved/prog.c")).unwrap();
+            let said = |args: &[&str]| {
+                let output = quipu().current_dir(&scene.folder).args(args).output().unwrap();
+                assert!(output.status.success(), "{compiler}: {args:?}: {output:?}");
+                String::from_utf8(output.stderr).unwrap()
+            };
+            const WARNING: &str = "no allocation has a type";
+            let recorded = said(&["record", "-o", "kept.trace", "--", "./prog"]);
+            assert!(recorded.contains(WARNING), "{compiler}: {recorded}");
+            let folder = scene.folder.path().canonicalize().unwrap().display().to_string();
+            let map = format!("{folder}={folder}/moved");
+            let convert =
+                ["convert", "--to", "cacheray", "kept.quipu", "-o", "mapped.trace", "--source-map", &map];
+            let mapped = said(&convert);
+            assert!(!mapped.contains(WARNING), "{compiler}: {mapped}");
+        });
+    }
+}
+
+#[test]
 fn layout_records_and_reports_in_one() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tutorial/list.c");
     let source = fs::read_to_string(source).unwrap();

@@ -14,7 +14,7 @@ use crate::describe::{Capture, Dialect, Event};
 use crate::trace::DtraceTrace;
 use crate::walk::{Step, Walk};
 use quipu_model::ReportBody;
-use quipu_model::doc::{Block, Cell, Document, Grid, HeatBand, HeatMap, HeatRow};
+use quipu_model::doc::{Block, Cell, Document, Figure, Grid, HeatBand, HeatMap, HeatRow};
 use quipu_model::number::grouped;
 use quipu_model::options::{Kind, OptionSpec, Options};
 use quipu_model::pass::{Detail, Needs};
@@ -325,6 +325,18 @@ fn of_buffers(capture: &Capture) -> Vec<OneSpeculation> {
 const LISTED: usize = 50;
 
 impl Firings {
+    /// Numbers of records, and the probe that fired most.
+    fn figures(&self) -> Vec<Figure> {
+        let n_records: u64 = self.cpus.iter().map(|cpu| cpu.records).sum();
+        let figure = |label: &str, value, note| Figure { label: label.to_owned(), value, note };
+        let mut figures = vec![figure("records", Cell::Count(n_records), String::new())];
+        if let Some(most) = self.probes.first() {
+            let share = most.records as f64 / n_records.max(1) as f64; // A share needs no more digits.
+            figures.push(figure("most frequent probe", Cell::Share(share), most.name.clone()));
+        }
+        figures
+    }
+
     fn row(name: String, hue: usize, cells: &[u64]) -> HeatRow {
         HeatRow { name, hue, cells: cells.to_vec() }
     }
@@ -352,6 +364,7 @@ impl ReportBody for Firings {
             }
             return document;
         }
+        document.blocks.push(Block::Figures(self.figures()));
         let shown = if detail == Detail::Brief { self.top.min(5) } else { self.top };
         let cpus = self.cpus.iter().map(|cpu| Firings::row(format!("CPU {}", cpu.cpu), 0, &cpu.steps));
         let probes = self.probes.iter().take(shown);

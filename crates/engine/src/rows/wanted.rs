@@ -78,6 +78,8 @@ impl Wanted {
         }
         let looked_at: Vec<usize> = fields.iter().copied().chain(chosen.columns()).collect();
         let columns = source.columns(&looked_at, &predicate, trace)?;
+        let is_instr = |at: &usize| inner.fields[*at].role == Some(Role::INSTR);
+        let counts_instrs = looked_at.iter().any(is_instr) || matches!(selection.window, Window::Instrs(_));
         let is_position = |at: &usize| matches!(inner.fields[*at].role, Some(Role::RECORD | Role::INSTR));
         let told_fields: Vec<Field> = fields.iter().map(|at| told(&inner.fields[*at])).collect();
         let schema = Schema { fields: told_fields, ..(*inner).clone() };
@@ -93,6 +95,7 @@ impl Wanted {
                 tables: table.into_iter().collect(),
                 batch_records,
                 only: only(trace, &inner, selection, &predicate),
+                counts_instrs,
                 ..Scan::new(ShardId(0)).columns(columns)
             },
             batch_rows: selection.batch_rows.max(1) as usize,
@@ -116,11 +119,12 @@ impl Wanted {
 
     /// The template for one read that serves all of these.
     pub(super) fn template_of(all: &[Arc<Wanted>]) -> Scan {
-        let mut template = Scan::new(ShardId(0));
+        let mut template = Scan { counts_instrs: false, ..Scan::new(ShardId(0)) };
         for (at, wanted) in all.iter().enumerate() {
-            let Scan { columns, tables, batch_records, only, .. } = &wanted.template;
+            let Scan { columns, tables, batch_records, only, counts_instrs, .. } = &wanted.template;
             template.columns |= *columns;
             template.tables.extend(tables);
+            template.counts_instrs |= *counts_instrs;
             template.batch_records =
                 if at == 0 { *batch_records } else { template.batch_records.max(*batch_records) };
             // Rows that one table does not need may be needed for another.

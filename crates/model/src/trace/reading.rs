@@ -32,9 +32,12 @@ pub struct Scan {
     /// What rows of the table or lens must have to be of use: a reader may leave out others, if it knows a way not to read
     /// them. All that is said of records stays, and with it the positions of the rows that are left.
     pub only: Vec<Condition>,
+    /// Whether spans must have numbers of instructions. If not, a reader that would have to read more than the columns for
+    /// them may leave them 0.
+    pub counts_instrs: bool,
     /// Where batches end.
     pub cut: Cut,
-    /// Maximum number of records in a batch.
+    /// Maximum number of records in a batch with rows. A run of records without rows may be one batch.
     pub batch_records: u32,
     /// Whether to decompress ahead on separate threads; useless if other shards keep all cores busy.
     pub ahead: bool,
@@ -56,6 +59,7 @@ impl Scan {
             most: u64::MAX,
             beyond: false,
             only: Vec::new(),
+            counts_instrs: true,
             cut: Cut::SIZE,
             batch_records: 1024,
             ahead: false,

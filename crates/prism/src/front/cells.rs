@@ -26,6 +26,12 @@ const MAX_MODULES: usize = 1 << 14;
 /// Words of a cell.
 pub(crate) const CELL_WORDS: usize = 2;
 
+/// Whether this word begins a plain access, which is one cell.
+#[inline]
+pub(crate) fn is_access(word: u64) -> bool {
+    word >> 56 == 0
+}
+
 /// Number of cells of the event that begins with this word.
 pub(crate) fn n_cells(word: u64) -> usize {
     1 + Cell { word, side: 0 }.n_following()
@@ -131,7 +137,7 @@ impl FromCells {
         let mut at = 0;
         while let Some(&[word, side]) = cells.get(at) {
             let code = (word >> 48) as u16; // 16 bits.
-            if code > 0xff {
+            if !is_access(word) {
                 let Some(event) = cells.get(at..at + n_cells(word)) else { break };
                 self.event(thread, event);
                 at += event.len();

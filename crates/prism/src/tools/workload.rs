@@ -17,7 +17,7 @@ use crate::hooks::Hooks;
 use crate::table;
 use crate::workload::{Work, Workload};
 use quipu_model::ReportBody;
-use quipu_model::doc::{Block, Cell, Document, Grid, HeatBand, HeatMap, HeatRow};
+use quipu_model::doc::{Block, Cell, Document, Figure, Grid, HeatBand, HeatMap, HeatRow};
 use quipu_model::options::{Kind as OptionKind, OptionSpec, Options};
 use quipu_model::pass::{Detail, Needs};
 use quipu_model::result;
@@ -255,6 +255,30 @@ fn share(part: u64, whole: u64) -> Cell {
 }
 
 impl WorkloadReport {
+    fn figures(&self) -> Vec<Figure> {
+        let mut figures = Vec::new();
+        let mut figure = |label: &str, value, note: String| {
+            figures.push(Figure { label: label.to_owned(), value, note });
+        };
+        figure("work", Cell::Count(self.work), "computations, loads and stores".to_owned());
+        if self.critical_path > 0 {
+            // Precise enough for quotients.
+            let (path, work) = (self.critical_path as f64, self.work as f64);
+            let share = format!("{:.1} % of the work", path / work.max(1.0) * 100.0);
+            figure("critical path", Cell::Count(self.critical_path), share);
+            figure("at most faster with more processors", Cell::Real(work / path, 2), "times".to_owned());
+        }
+        let communicated: u64 = self.communication.iter().map(|edge| edge.bytes).sum();
+        if communicated > 0 {
+            figure("communicated", Cell::Bytes(communicated), "from thread to thread".to_owned());
+        }
+        let synchronizations: u64 = self.threads.iter().map(|thread| thread.synchronizations).sum();
+        if synchronizations > 0 {
+            figure("synchronizations", Cell::Count(synchronizations), String::new());
+        }
+        figures
+    }
+
     fn threads(&self, detail: Detail) -> Grid {
         let most = if detail == Detail::Brief { 10 } else { usize::MAX };
         let head = [
@@ -386,25 +410,7 @@ impl ReportBody for WorkloadReport {
         if self.threads.is_empty() {
             return document;
         }
-        let mut facts = vec![
-            (
-                "work".to_owned(),
-                vec![Cell::Count(self.work), Cell::Text("computations, loads and stores".to_owned())],
-            ),
-            (
-                "critical path".to_owned(),
-                vec![Cell::Count(self.critical_path), share(self.critical_path, self.work)],
-            ),
-        ];
-        if self.critical_path > 0 {
-            // Precise enough for a quotient.
-            let most = self.work as f64 / self.critical_path as f64;
-            facts.push((
-                "at most faster with more processors".to_owned(),
-                vec![Cell::Real(most, 2), "times".into()],
-            ));
-        }
-        document.blocks.push(Block::Facts(facts));
+        document.blocks.push(Block::Figures(self.figures()));
         document.blocks.push(Block::Grid(self.threads(detail)));
         if !self.communication.is_empty() {
             document.blocks.push(Block::Grid(self.matrix()));

@@ -50,12 +50,14 @@ use quick::{Cell, Told};
 use quipu_model::Batch;
 use quipu_model::lens::RegionEvent;
 use quipu_symbols::attribute::{Attribution, Held, Shape, Spot, Types};
+use quipu_symbols::places::Places;
 use quipu_symbols::regions::Region;
 use quipu_symbols::symbol_table::DataSymbol;
 use rustc_hash::FxBuildHasher;
 use sharing::{Sharing, Turn};
 use space::{Line, NOBODY, PAGE_SHIFT, Space};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Allocation sites with counts of their own; all further ones are counted with the first, which is memory without a region.
 const MAX_SITES: usize = 1 << 16;
@@ -65,7 +67,8 @@ const MAX_THREADS: usize = 1 << 12;
 /// Prefix of the kind of a variable whose type is unknown.
 pub(crate) const UNKNOWN: &str = "unknown type, symbol ";
 
-/// An allocation site: a variable, or all annotations with the same type, element size and number of elements.
+/// An allocation site: a variable, or all annotations with the same type, element size, number of elements, and place if the
+/// places are known.
 #[derive(Clone, Debug)]
 pub(crate) struct Site {
     /// Name of the variable; for annotations, the type's name as the trace spells it.
@@ -78,6 +81,8 @@ pub(crate) struct Site {
     pub(crate) bytes: u64,
     /// Number of regions.
     pub(crate) regions: u64,
+    /// Place that allocated them, if known.
+    pub(crate) place: Option<u32>,
     pub(crate) counts: Tally,
     pub(crate) misses: Vec<u64>,
 }
@@ -94,8 +99,9 @@ pub(crate) struct Fields {
     by_shape: HashMap<u32, u32, FxBuildHasher>,
     by_name: HashMap<Box<[u8]>, u32, FxBuildHasher>,
     sites: Vec<Site>,
-    /// Sites of annotations, by kind, element size and number of elements.
-    site_of: HashMap<(u32, u64, u64), u32, FxBuildHasher>,
+    /// Sites of annotations, by kind, element size, number of elements, and place.
+    site_of: HashMap<(u32, u64, u64, Option<u32>), u32, FxBuildHasher>,
+    places: Arc<Places>,
     /// Counts of each thread, by counter.
     threads: Vec<Counters>,
     /// Counts that are kept for all threads together.
@@ -128,6 +134,7 @@ impl Fields {
             by_name: HashMap::default(),
             sites: Vec::new(),
             site_of: HashMap::default(),
+            places: Arc::default(),
             threads: Vec::new(),
             totals: count::Totals::default(),
             n_counters: 0,
@@ -143,6 +150,11 @@ impl Fields {
         let unknown = fields.add_kind("(no region)".to_owned(), None);
         fields.add_site("(no region)".to_owned(), unknown, false, 0);
         fields
+    }
+
+    /// Tells regions of different places apart from now on.
+    pub(crate) fn set_places(&mut self, places: Arc<Places>) {
+        self.places = places;
     }
 
     /// Resets all counts; regions and the state of lines stay.
@@ -178,7 +190,7 @@ impl Fields {
         }
         let misses = vec![0; self.n_levels];
         let counts = Tally::default();
-        self.sites.push(Site { name, kind, is_variable, bytes, regions: 0, counts, misses });
+        self.sites.push(Site { name, kind, is_variable, bytes, regions: 0, place: None, counts, misses });
         (self.sites.len() - 1) as u32
     }
 
@@ -265,12 +277,18 @@ impl Fields {
         }
         let name = regions.type_name.get(row);
         let kind = self.kind_named(name);
-        let key = (kind, element_bytes, n_elements);
+        // Regions of records that are not read have no position.
+        let record = batch.span.first_record + u64::from(regions.at[row]);
+        let place = if batch.span.records > 0 { self.places.of_region(record) } else { None };
+        let key = (kind, element_bytes, n_elements, place);
         let site = match self.site_of.get(&key) {
             Some(site) => *site,
             None => {
                 let bytes = element_bytes.saturating_mul(n_elements);
                 let site = self.add_site(String::from_utf8_lossy(name).into_owned(), kind, false, bytes);
+                if let Some(added) = self.sites.get_mut(site as usize).filter(|_| site > 0) {
+                    added.place = place;
+                }
                 self.site_of.insert(key, site);
                 site
             }

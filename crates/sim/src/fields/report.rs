@@ -107,11 +107,13 @@ result! {
 }
 
 result! {
-    /// An allocation site: a variable, or equal annotations (the trace does not record where they come from).
+    /// An allocation site: a variable, or equal annotations, of the same place if a file of places says where they come from.
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct SiteRow {
         pub name: String => "Name of the variable, or of the type in the annotation.";
         pub kind: &'static str => "`variable` or `annotation`.";
+        pub allocated: Option<String> =>
+            "Function, file and line that allocated the regions, then those of the caller; `null` if not known.";
         pub of: Option<String>, named("type") => "Type; `null` if it was not found.";
         pub bytes: u64 => "Size of each region, in bytes.";
         pub regions: u64 => "Number of regions.";
@@ -230,7 +232,7 @@ impl Fields {
             (0..).zip(&self.sites).skip(1).map(|(number, site)| self.site_row(number, site)).collect();
         sites.retain(|site| site.numbers.accesses > 0 || site.kind == "annotation");
         sites.sort_by(|a, b| {
-            let place = |site: &SiteRow| (site.name.clone(), site.bytes);
+            let place = |site: &SiteRow| (site.name.clone(), site.bytes, site.allocated.clone());
             b.numbers.rank().cmp(&a.numbers.rank()).then_with(|| place(a).cmp(&place(b)))
         });
         let more_sites = sites.len().saturating_sub(around.top) as u64;
@@ -392,6 +394,7 @@ impl Fields {
         SiteRow {
             name: site.name.clone(),
             kind: if site.is_variable { "variable" } else { "annotation" },
+            allocated: site.place.and_then(|place| self.places.name(place)).map(str::to_owned),
             of: kind.filter(|kind| kind.shape.is_some()).map(|kind| kind.name.clone()),
             bytes: site.bytes,
             regions: site.regions,

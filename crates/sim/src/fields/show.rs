@@ -232,7 +232,7 @@ impl TypeReport {
         head.extend(self.heads());
         let rows = self.sites.iter().map(|site| {
             let mut all = vec![
-                Cell::from(site.name.as_str()),
+                Cell::from(site.allocated.as_deref().unwrap_or(&site.name)),
                 Cell::from(site.kind),
                 site.of.as_deref().map_or(Cell::Empty, Cell::from),
                 Cell::Bytes(site.bytes),

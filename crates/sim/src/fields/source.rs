@@ -1,13 +1,18 @@
 //! Sources of types: a program's debug information, a file of types, or both.
 
-use crate::options::{BASE, BINARY, TYPES};
+use crate::options::{BASE, BINARY, PLACES, TYPES};
 use quipu_model::harmless::shell_word;
 use quipu_model::{Error, ErrorKind, Module, Options, Placed, Result, Trace};
+use quipu_symbols::FileError;
 use quipu_symbols::attribute::Types;
 use quipu_symbols::dwarf::{DebugError, DebugInfo};
 use quipu_symbols::functions::loaded;
+use quipu_symbols::places::Places;
 use quipu_symbols::symbol_table::{DataSymbol, data_symbols};
 use quipu_symbols::types_file::TypesFile;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Types, and the addresses of the program's variables.
@@ -19,10 +24,12 @@ pub struct TypeSource {
     pub symbols: Arc<[DataSymbol]>,
     /// Offset from addresses in the program's file to addresses in the trace.
     pub base: u64,
+    /// Places where regions were allocated.
+    pub places: Arc<Places>,
 }
 
 impl TypeSource {
-    /// The types that the options `binary`, `types` and `base` ask for; `None` without the first two.
+    /// What the options `binary`, `types`, `base` and `places` ask for; `None` without any file.
     ///
     /// # Errors
     /// `Io` and `Malformed` if a file cannot be read or parsed.
@@ -56,17 +63,27 @@ impl TypeSource {
                 .map_err(|error| Error::new(ErrorKind::Malformed, error.to_string()).in_file(name))?;
             types = types.and_file(&file);
         }
-        Ok((binary.is_some() || file.is_some()).then_some(TypeSource {
-            types,
-            symbols: symbols.into(),
-            base,
-        }))
+        let places = options.path(&PLACES);
+        let is_asked = binary.is_some() || file.is_some() || places.is_some();
+        let places = places.map(places_of).transpose()?.unwrap_or_default().into();
+        Ok(is_asked.then_some(TypeSource { types, symbols: symbols.into(), base, places }))
     }
 
     /// Whether memory without annotations may be known through variables.
     pub fn has_variables(&self) -> bool {
         self.types.program().is_some() || !self.symbols.is_empty()
     }
+}
+
+/// Reads a file of places.
+fn places_of(path: &Path) -> Result<Places> {
+    let name = path.display().to_string();
+    let file = File::open(path).map_err(|cause| {
+        let error = Error::new(ErrorKind::Io, "cannot read the file of places");
+        error.in_file(name.clone()).because(cause)
+    })?;
+    let wrong = |error: FileError| Error::new(ErrorKind::Malformed, error.to_string()).in_file(name.clone());
+    Places::read(BufReader::new(file)).map_err(wrong)
 }
 
 /// The error of a tool that finds neither regions in the trace nor variables in a program. Its hint says how to get both; it

@@ -1,7 +1,7 @@
 //! Counts checked by hand on a few accesses, and the fast path compared with a slow one.
 
 use super::quick::Told;
-use super::report::TypeReport;
+use super::report::{SiteRow, TypeReport};
 use super::{Around, Fields, TypeSource};
 use crate::caches;
 use crate::machine::{Miss, Purpose};
@@ -11,6 +11,7 @@ use quipu_model::lens::{AccessKind, RegionEvent};
 use quipu_model::pass::Detail;
 use quipu_model::{Batch, Given, Options, Pass};
 use quipu_symbols::attribute::Types;
+use quipu_symbols::places::Places;
 use quipu_symbols::types_file::TypesFile;
 use quipu_testkit::Rng;
 
@@ -361,6 +362,33 @@ fn obvious(fields: &Fields, addr: u64, size: u64) -> (Vec<u32>, bool) {
         },
     );
     (counters, addr + size > region.end)
+}
+
+#[test]
+fn annotations_of_different_places_are_different_sites() {
+    let mut places = Places::default();
+    let [a, b] = ["make a.c:1 < main a.c:9", "grow a.c:2"].map(|name| places.add_name(name).unwrap());
+    for (record, place) in [(0, a), (1, b), (2, a)] {
+        places.add_region(record, place);
+    }
+    let script = || {
+        let pairs = [0x1000, 0x2000, 0x3000, 0x4000];
+        let added = pairs.into_iter().fold(Script::of(1), |script, at| script.add(at, 8, 1, "struct.Pair"));
+        pairs.into_iter().fold(added, |script, at| script.read(at, 4))
+    };
+    let sites = |settings: Setup| {
+        let report = report_with(settings, vec![script()]);
+        let of = |site: &SiteRow| (site.allocated.clone().unwrap_or_default(), site.regions);
+        let mut sites: Vec<_> = report.sites.iter().map(of).collect();
+        sites.sort();
+        sites
+    };
+    assert_eq!(sites(settings(&[])), [(String::new(), 4)]);
+    let settings = settings(&[]);
+    let types = settings.types.clone().map(|types| TypeSource { places: places.into(), ..types });
+    let found = sites(Setup { types, ..settings });
+    // The last region has no place.
+    assert_eq!(found, [(String::new(), 1), ("grow a.c:2".into(), 1), ("make a.c:1 < main a.c:9".into(), 2)]);
 }
 
 #[test]

@@ -10,6 +10,10 @@
 //! (`types`), which is used for names that the program lacks; without both, types are distinguished by the names in
 //! annotations. A file of types has no source lines, and gives a structure's size only up to its last member.
 //!
+//! Recording a program writes a file of places beside the trace (`places`), which `quipu analyze`, `report` and `layout` find
+//! by themselves. With it, allocation sites are told apart by the code that allocated: function, file and line, and those of
+//! the caller. Without it, all equal annotations are one site.
+//!
 //! * The elements of an array are one field, `slots[].key`. Members of a union with the same bytes are one field, `i|f`, and so
 //!   are bit fields that share bytes; of other overlapping members, the one that fits the access best counts.
 //! * An access counts once for its type and once for each field that it touches. Accesses to several fields, or to a field and
@@ -35,7 +39,7 @@ use crate::caches;
 use crate::config;
 use crate::options::{
     BASE, BINARY, COHERENCE, CONFIG, CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE,
-    LINE_SIZE, LL_ASSOC, LL_SIZE, MACHINE, POLICY, PREFETCHER, TOP, TYPES, fit_trace,
+    LINE_SIZE, LL_ASSOC, LL_SIZE, MACHINE, PLACES, POLICY, PREFETCHER, TOP, TYPES, fit_trace,
 };
 use crate::simulate::{OPTIONAL, Setup};
 use quipu_model::result::{Fields, Shape};
@@ -59,6 +63,7 @@ pub static INFO: ToolInfo = ToolInfo {
         BINARY,
         TYPES,
         BASE,
+        PLACES,
         TYPES_TOP,
         CORES,
         LINE_SIZE,

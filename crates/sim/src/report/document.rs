@@ -116,7 +116,7 @@ impl Simulated {
             value: level.miss_rate.map_or_else(|| Cell::from("-"), Cell::Share),
             note: match (level.mpki, level.miss_rate) {
                 (_, None) => "nothing came".to_owned(),
-                (Some(mpki), _) => format!("{mpki:.2} misses for 1,000 instructions"),
+                (Some(mpki), _) => format!("{mpki:.2} misses per 1,000 instructions"),
                 (None, _) => String::new(),
             },
         };

@@ -2,10 +2,10 @@
 //!
 //! A sweep varies one level: the first caches of the cores for instructions (`l1i`), for data (`l1d`) or for both (`l1`),
 //! or the last cache (`ll`) below fixed first caches. `sizes`, `ways`, `policies`, `line-sizes` and `prefetchers` are lists,
-//! and every valid combination is simulated; a range such as `16K..1M` doubles from its first number on. Each combination
-//! has the numbers that `caches` would report for it. With `bound`, each is compared with Belady's optimal policy, which no
-//! other policy can beat without prefetches: the difference could be saved by a better policy, the rest only by a larger
-//! cache.
+//! and every valid combination is simulated: the size must be a multiple of line size times ways, and `TREE_PLRU` wants a
+//! power of two of ways. A range such as `16K..1M` doubles from its first number on. Each combination has the numbers that
+//! `caches` would report for it. With `bound`, each is compared with Belady's optimal policy, which no other policy can
+//! beat without prefetches: the difference could be saved by a better policy, the rest only by a larger cache.
 //!
 //! LRU caches without a prefetcher are not simulated one by one: stack distances give all sizes and ways at once. All others
 //! are divided among `threads`; the result does not depend on their number.
@@ -162,7 +162,7 @@ struct Group {
 /// Unit of work for one thread.
 #[derive(Clone, Debug)]
 enum Task {
-    /// All caches whose counts follow from stack distances.
+    /// Caches whose counts follow from stack distances, and whose numbers of sets have the same odd factor.
     Stacks(Stacks),
     Lone(Point, Lone),
 }
@@ -220,8 +220,9 @@ impl Sweep {
                 }
             }
             if group.joins && !shapes.is_empty() {
-                // This task takes longest, so it comes first.
-                group.tasks.insert(0, Task::Stacks(Stacks::new(shapes, space.copies())));
+                // These tasks take longest, so they come first.
+                let stacks = Stacks::of(shapes, space.copies()).into_iter().map(Task::Stacks);
+                group.tasks.splice(..0, stacks);
             }
         }
         let placement = Placement::new(placing, space.usual.cores);
@@ -467,7 +468,9 @@ impl Sweep {
         for task in tasks.flat_map(|group| &group.tasks) {
             match task {
                 Task::Stacks(stacks) if in_stacks(wanted) => {
-                    return stacks.counts(wanted.sets(), wanted.ways as usize);
+                    if let Some(counts) = stacks.counts(wanted.sets(), wanted.ways as usize) {
+                        return counts;
+                    }
                 }
                 Task::Lone(point, lone) if point == wanted => return lone.counts(),
                 _ => {}

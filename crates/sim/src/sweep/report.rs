@@ -1,6 +1,6 @@
 //! The result of a sweep: counts of each cache, as a table and as curves over sizes.
 
-use super::space::{Level, Point};
+use super::space::{Level, Point, RULE};
 use crate::describe::size;
 use crate::machine::Counts;
 use crate::physical::Translation;
@@ -128,9 +128,7 @@ impl ReportBody for Swept {
         document.blocks.push(Block::Figures(self.figures()));
         if self.impossible > 0 {
             let n = counted_words(self.impossible, "combination");
-            let text =
-                format!("left out, as no cache can have that many sets (a power of two, 1 or more): {n}");
-            document.blocks.push(Block::Note(text));
+            document.blocks.push(Block::Note(format!("{n} left out: {RULE}")));
         }
         if detail == Detail::Full {
             document.blocks.push(Block::Curve(self.curve()));

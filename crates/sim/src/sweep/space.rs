@@ -9,6 +9,10 @@ use crate::spec::{CacheSpec, MAX_CORES, MAX_LINES, Policy, Prefetch, Usual};
 use quipu_model::{Error, Options, Result, number};
 use std::fmt;
 
+/// Caches that can be built, for messages.
+pub(super) const RULE: &str =
+    "a size must be a multiple of line size times ways, and TREE_PLRU wants a power of two of ways";
+
 /// Most caches that a sweep tries.
 pub const MAX_POINTS: usize = 65_536;
 
@@ -274,8 +278,8 @@ impl Space {
         }
     }
 
-    /// All combinations of the lists, and the number of those that cannot be built, because the number of sets is not a
-    /// power of two, or with `TREE_PLRU` the number of ways.
+    /// All combinations of the lists, and the number of those that cannot be built, because the size is not a multiple of
+    /// line size times ways, or with `TREE_PLRU` the number of ways not a power of two.
     ///
     /// # Errors
     /// `Usage` if there are none or too many, or if caches are too large.
@@ -306,9 +310,7 @@ impl Space {
             }
         }
         if points.is_empty() {
-            return Err(Error::usage(
-                "no cache of the sweep can be built: size / line size / ways must be a power of two, 1 or more",
-            ));
+            return Err(Error::usage(format!("no cache of the sweep can be built: {RULE}")));
         }
         let lines = points.iter().map(|point| point.size / point.line_size);
         let lines = lines.fold(0u64, u64::saturating_add).saturating_mul(self.copies() as u64);
@@ -341,9 +343,8 @@ impl Point {
     }
 
     fn is_possible(&self) -> bool {
-        let is_whole = self.size.is_multiple_of(self.line_size.saturating_mul(self.ways));
-        is_whole
-            && self.sets().is_power_of_two()
+        self.size > 0
+            && self.size.is_multiple_of(self.line_size.saturating_mul(self.ways))
             && (self.policy != Policy::TreePlru || self.ways.is_power_of_two())
     }
 
@@ -424,12 +425,16 @@ mod tests {
         assert_eq!(space.sizes, [1 << 20, 2 << 20, 3 << 20, 4 << 20]);
         assert_eq!((&space.ways[..], space.bound), (&[8, 16][..], true));
         let (points, n_impossible) = space.points().unwrap();
-        assert_eq!((points.len(), n_impossible), (6, 2), "3M has no power of two of sets");
+        assert_eq!((points.len(), n_impossible), (8, 0), "any number of sets");
         let (points, _) = space.with([("ways", "12")].into_iter()).unwrap().points().unwrap();
         assert_eq!(
             points.iter().map(|point| (point.size, point.sets())).collect::<Vec<_>>(),
             [(3 << 20, 4096)]
         );
+        let space = Space::parse("sizes 36K 48K\nways 12\npolicies LRU TREE_PLRU", "s").unwrap();
+        let (points, n_impossible) = space.points().unwrap();
+        assert_eq!(points.iter().map(Point::sets).collect::<Vec<_>>(), [48, 64]);
+        assert_eq!(n_impossible, 2, "a tree has a power of two of ways");
     }
 
     #[test]

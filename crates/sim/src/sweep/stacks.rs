@@ -4,8 +4,9 @@
 //! set, decides for every number of ways whether an access hits: it does if the line's position in the list is below the
 //! number. Counting accesses by position is enough (Mattson and others, 1970).
 //!
-//! One loop handles several numbers of sets, from the fewest to the most: a line that is first in its list is also first in
-//! its list with more sets, because that list is a subsequence. So the loop ends there, which for most accesses is at once.
+//! One loop handles several numbers of sets, each a multiple of the one before: a line that is first in its list is also
+//! first in its list with more sets, because that list is a subsequence. So the loop ends there, which for most accesses is
+//! at once. Numbers of sets with different odd factors are in loops of their own.
 //!
 //! A flush leaves a hole: an empty place in all caches with more ways than its position. The next line that is used from
 //! below it, or is new, fills it.
@@ -13,18 +14,18 @@
 use crate::machine::Counts;
 use crate::machine::feed::{Block, Step};
 use crate::seen::Seen;
-use crate::sets::NO_LINE;
+use crate::sets::{Divided, Indexing, Masked, NO_LINE};
 
 /// Caches with the same number of sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// Number of sets, a power of two.
+    /// Number of sets, at least 1.
     pub(crate) sets: u64,
     /// The largest number of ways to simulate.
     pub(crate) ways: usize,
 }
 
-/// Lists of all shapes, with separate lists per core.
+/// Lists of shapes whose numbers of sets have the same odd factor, with separate lists per core.
 #[derive(Clone, Debug)]
 pub(crate) struct Stacks {
     /// By ascending number of sets.
@@ -50,9 +51,14 @@ struct Core {
 }
 
 impl Stacks {
-    /// Creates empty lists for these shapes.
-    pub(crate) fn new(mut shapes: Vec<Shape>, cores: usize) -> Stacks {
-        shapes.sort_by_key(|shape| shape.sets);
+    /// Creates empty lists for these shapes: one for each odd factor of their numbers of sets.
+    pub(crate) fn of(mut shapes: Vec<Shape>, cores: usize) -> Vec<Stacks> {
+        shapes.sort_by_key(|shape| (odd_factor(shape.sets), shape.sets));
+        let families = shapes.chunk_by(|a, b| odd_factor(a.sets) == odd_factor(b.sets));
+        families.map(|family| Stacks::new(family.to_vec(), cores)).collect()
+    }
+
+    fn new(shapes: Vec<Shape>, cores: usize) -> Stacks {
         let lists = shapes.iter().map(|shape| vec![NO_LINE; shape.sets as usize * shape.ways].into());
         let core = Core { lists: lists.collect(), seen: Seen::default(), has_holes: false };
         Stacks {
@@ -68,10 +74,18 @@ impl Stacks {
 
     /// Processes a block.
     pub(crate) fn take(&mut self, block: &Block) {
+        if self.shapes.iter().all(|shape| shape.sets.is_power_of_two()) {
+            self.take_by::<Masked>(block);
+        } else {
+            self.take_by::<Divided>(block);
+        }
+    }
+
+    fn take_by<I: Indexing>(&mut self, block: &Block) {
         block.each(|core, step| match step {
             Step::Use { line, is_prefetch, again } => {
                 self.again += again;
-                self.use_line(core, line, usize::from(is_prefetch));
+                self.use_line::<I>(core, line, usize::from(is_prefetch));
             }
             Step::Flush { first, last } => self.remove(core, first, last),
             Step::Begin => {
@@ -82,12 +96,12 @@ impl Stacks {
     }
 
     #[inline]
-    fn use_line(&mut self, core: usize, line: u64, class: usize) {
+    fn use_line<I: Indexing>(&mut self, core: usize, line: u64, class: usize) {
         let core = &mut self.cores[core];
         self.uses[class] += 1;
         let mut is_known = false;
         for (i, (shape, lists)) in self.shapes.iter().zip(&mut core.lists).enumerate() {
-            let start = (line & (shape.sets - 1)) as usize * shape.ways;
+            let start = I::new(shape.sets as usize).index(line) * shape.ways; // All lists fit in memory.
             let list = &mut lists[start..start + shape.ways];
             if list[0] == line {
                 self.firsts[i][class] += 1;
@@ -125,7 +139,7 @@ impl Stacks {
                 continue;
             }
             for line in first..=last {
-                let start = (line & (shape.sets - 1)) as usize * shape.ways;
+                let start = (line % shape.sets) as usize * shape.ways;
                 let list = &mut lists[start..start + shape.ways];
                 if let Some(place) = find(list, line) {
                     list[place] = NO_LINE;
@@ -134,24 +148,27 @@ impl Stacks {
         }
     }
 
-    /// Counts of a cache with this many sets and ways. It must be one of those requested.
-    pub(crate) fn counts(&self, sets: u64, ways: usize) -> Counts {
-        let Some(at) = self.shapes.iter().position(|shape| shape.sets == sets) else {
-            return Counts::default();
-        };
+    /// Counts of a cache with this many sets and ways; `None` if no shape here has this number of sets.
+    pub(crate) fn counts(&self, sets: u64, ways: usize) -> Option<Counts> {
+        let at = self.shapes.iter().position(|shape| shape.sets == sets)?;
         let mut hits = [self.again, 0];
         for found in self.places[at].iter().take(ways).chain(&self.firsts[..=at]) {
             hits = [hits[0] + found[0], hits[1] + found[1]];
         }
-        Counts {
+        Some(Counts {
             hits: hits[0],
             misses: self.uses[0] + self.again - hits[0],
             prefetch_hits: hits[1],
             prefetch_misses: self.uses[1] - hits[1],
             compulsory: self.compulsory,
             ..Counts::default()
-        }
+        })
     }
+}
+
+/// A number without its factors of two. Of two numbers with the same odd factor, the larger is a multiple of the smaller.
+fn odd_factor(n: u64) -> u64 {
+    n.checked_shr(n.trailing_zeros()).unwrap_or(0)
 }
 
 /// Position of a line. PERF: compares eight at once, for long lists; bench `sweep`.

@@ -13,15 +13,27 @@ const GLOSSARY: &str = include_str!("../../../../docs/glossary.md");
 
 /// Words that are not the beginning of the key whose values they stand over.
 const OTHER_WORDS: &[(&str, &str)] = &[
+    ("allocated", "name"),
+    ("as", "kind"),
+    ("at", "position"),
+    ("bytes", "size"),
+    ("bytes_ahead", "stride"),
     ("cache", "name"),
     ("computed_targets", "targets"),
     ("distinct_lines", "lines"),
-    ("instruction", "pc"),
+    ("ended", "ends"),
     ("instrs", "instructions"),
+    ("instruction", "pc"),
     ("level", "name"),
     ("line", "addr"),
+    ("load", "pc"),
+    ("loaded", "bytes_loaded"),
+    ("made_by_call", "made_by"),
     ("mean_distance", "mean"),
     ("median_distance", "median"),
+    ("member", "name"),
+    ("most_at_a_time", "most"),
+    ("not_destroyed_until", "until"),
     ("not_in_a_first_cache", "first_level_misses"),
     ("not_in_a_first_tlb", "first_level_misses"),
     ("not_in_any_cache", "last_level_misses"),
@@ -29,13 +41,17 @@ const OTHER_WORDS: &[(&str, &str)] = &[
     ("of_data", "data_accesses"),
     ("of_instructions", "instr_accesses"),
     ("page", "addr"),
+    ("pixels", "size"),
     ("processors", "cpus"),
     ("raw_memory", "blob_bytes"),
     ("read_from_next_level", "bytes_in"),
     ("share_of_executed", "share"),
     ("site", "pc"),
+    ("stored", "bytes_stored"),
     ("system_calls", "syscalls"),
     ("tlb", "name"),
+    ("type", "name"),
+    ("usage", "format"),
     ("ways", "assoc"),
 ];
 
@@ -102,7 +118,8 @@ impl<'a> Terms<'a> {
         let of = |of: Option<&'static str>| self.terms.iter().filter(move |term| of == Some(term.of));
         let is_short = |term: &&Term| term.key.strip_prefix(word).is_some_and(|rest| rest.starts_with('_'));
         let outermost = self.terms.first().map(|term| term.of);
-        let one = of(self.of).find(|term| is_named(term.key, word));
+        let one = of(self.of).find(|term| term.key == word);
+        let one = one.or_else(|| of(self.of).find(|term| is_named(term.key, word)));
         let one = one.or_else(|| only(of(self.of).filter(is_short)));
         let one = one.or_else(|| of(outermost).find(|term| term.key == word));
         one.or_else(|| only(self.terms.iter().filter(|term| term.key == word))).map(|term| term.doc)
@@ -120,15 +137,17 @@ fn is_named(key: &str, word: &str) -> bool {
     key == word || OTHER_WORDS.iter().any(|(other, of)| *other == word && *of == key)
 }
 
-/// What the glossary says of a word, or of its singular: `line: the block of memory …`.
+/// What the glossary says of a word, or otherwise of its singular: `line: the block of memory …`.
 fn in_glossary(word: &str) -> Option<String> {
-    let singular = [word.strip_suffix("es"), word.strip_suffix('s'), Some(word)];
     // Rows of its tables; the rows of the last table are links.
-    GLOSSARY.lines().find_map(|line| {
-        let (words, means) = line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | ")?;
-        let name = words.split(", ").find(|name| singular.contains(&Some(key_of(name).as_str())))?;
-        Some(format!("{name}: {}", means.replace('*', "")))
-    })
+    let row = |wanted: &str| {
+        GLOSSARY.lines().find_map(|line| {
+            let (words, means) = line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | ")?;
+            let name = words.split(", ").find(|name| key_of(name) == wanted)?;
+            Some(format!("{name}: {}", means.replace('*', "")))
+        })
+    };
+    [Some(word), word.strip_suffix('s'), word.strip_suffix("es")].into_iter().flatten().find_map(row)
 }
 
 /// A sentence without what it says about values that JSON lacks: a page shows them as empty cells.
@@ -206,5 +225,7 @@ mod tests {
         assert!(of("prefetches").starts_with("prefetch: an access made before"), "{}", of("prefetches"));
         assert!(of("L1D").starts_with("L1D: first-level caches"), "{}", of("L1D"));
         assert_eq!(of("DynamoRIO"), "", "projects are not words");
+        assert!(of("times").starts_with("times: ") && of("time").starts_with("time: "), "not the singular");
+        assert!(of("LL miss rate").starts_with("miss rate: "), "{}", of("LL miss rate"));
     }
 }

@@ -85,6 +85,32 @@ pub struct Spot {
     pub inlined: Option<(String, Option<(String, u64)>)>,
 }
 
+impl Spot {
+    /// The location of `pc` in words: `main prog.c:12`, `prog+0x1234` or `0x401234`, depending on what is known; inlined
+    /// functions are in parentheses.
+    pub fn place(&self, pc: u64) -> String {
+        let file_name =
+            |path: &Path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let line = |source: &Option<(String, u64)>| {
+            source.as_ref().map(|(file, line)| format!("{}:{line}", file_name(Path::new(file))))
+        };
+        let words = |function: Option<&String>, source: Option<String>| {
+            let known: Vec<String> = function.cloned().into_iter().chain(source).collect();
+            (!known.is_empty()).then(|| known.join(" "))
+        };
+        let mut place = match (words(self.function.as_ref(), line(&self.source)), &self.module) {
+            (Some(words), _) => words,
+            (None, Some((module, offset))) => format!("{}+{offset:#x}", file_name(module)),
+            (None, None) => format!("{pc:#x}"),
+        };
+        let inlined = self.inlined.as_ref();
+        if let Some(words) = inlined.and_then(|(function, source)| words(Some(function), line(source))) {
+            place.push_str(&format!(" ({words})"));
+        }
+        place
+    }
+}
+
 /// A function on the call stack: the return address, and the number of the frame at that address, counting inlined functions
 /// from the innermost.
 type Layer = (u64, usize);
@@ -142,6 +168,11 @@ impl Sites {
     /// Path of the program: the first module.
     pub fn program(&self) -> Option<PathBuf> {
         self.modules.first().map(|module| module.path.clone())
+    }
+
+    /// Whether a code address is in the program, not in a library.
+    pub fn is_in_program(&self, pc: u64) -> bool {
+        self.modules.first().is_some_and(|program| (program.base..program.end).contains(&pc))
     }
 
     /// Finds sources whose paths begin with `from` under `to` instead.
