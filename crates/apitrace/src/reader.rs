@@ -280,4 +280,8 @@ impl Reader for CallReader {
     fn batch(&mut self) -> &mut Batch {
         &mut self.batch
     }
+
+    fn limit_records(&mut self, records: u32) {
+        self.batch_records = records.max(1) as usize;
+    }
 }

@@ -4,7 +4,7 @@
 
 use crate::codec::Codec;
 use crate::plausible::is_address;
-use crate::record::Dialect;
+use crate::record::{Dialect, mark_text};
 use crate::rules;
 use quipu_model::lens::RegionEvent;
 use quipu_model::{Batch, Columns, RuleInfo, ToolInfo};
@@ -87,6 +87,9 @@ impl CacherayRules {
 
     fn add(&mut self, at: At<'_>, addr: u64, size: (u64, u64), name: &[u8], log: &mut Log) {
         let (element_bytes, n_elements) = size;
+        if mark_text(element_bytes, n_elements, name).is_some() {
+            return;
+        }
         if name.len() > USUAL_NAME_BYTES || std::str::from_utf8(name).is_err() {
             at.tell(log, &rules::BAD_NAME, || {
                 let start = String::from_utf8_lossy(name.get(..40).unwrap_or(name)).into_owned();

@@ -7,7 +7,7 @@ use crate::plausible::{
     Familiar, LAST_RECORDS, MAX_ANNOTATION_BYTES, Run, Test, after_bad_tag, flags_of_annotation,
     has_possible_fields, is_followed, is_plausible, is_possible, run_of,
 };
-use crate::record::{Dialect, KIND_MASK, MAX_NAME_BYTES, Record, WRITE};
+use crate::record::{Dialect, KIND_MASK, MAX_NAME_BYTES, Record, WRITE, mark_text};
 use crate::rules;
 use crate::survey;
 use crate::table::{self, FORMS, Records, Row, own_cell};
@@ -21,6 +21,8 @@ use quipu_records::{Family, Fill, FlatTrace, Input, RecordCodec, Resume, Step};
 const MAX_RUN_BYTES: usize = 2 * MAX_NAME_BYTES;
 /// A batch ends when names of types take this many bytes, however few records they belong to.
 const MAX_NAMES_BYTES: usize = 1 << 20;
+/// Kind of all marks.
+const MARK: u32 = 0;
 /// Number of accesses checked together. PERF: decode_into_lenses.
 const BLOCK: usize = 16;
 
@@ -91,7 +93,11 @@ impl Family for Codec {
     }
 
     fn columns(&self) -> Columns {
-        Columns::ACCESSES | Columns::THREADS | Columns::REGIONS
+        Columns::ACCESSES | Columns::THREADS | Columns::REGIONS | Columns::MARKS | Columns::MARK_TEXT
+    }
+
+    fn mark_name(&self, kind: u32) -> Option<&'static str> {
+        (kind == MARK).then_some("mark")
     }
 
     fn printer(&self) -> Box<dyn Printer> {
@@ -297,6 +303,18 @@ fn annotation(record: &Record<'_>, out: &mut Fill) {
         Record::Add(add) => (RegionEvent::Add, add.element_bytes, add.n_elements, Some(add.name)),
         Record::Remove(_) | Record::Access(_) => (RegionEvent::Remove, 0, 0, None),
     };
+    let text = mark_text(element_bytes.into(), n_elements.into(), name.unwrap_or(&[]));
+    if let Some(text) = text.filter(|_| out.wants(Columns::MARKS)) {
+        let with_text = out.wants(Columns::MARK_TEXT);
+        let marks = &mut out.rows().marks;
+        marks.at.push(at);
+        marks.kind.push(MARK);
+        marks.value.push(record.addr());
+        if with_text {
+            marks.text.push_text(text);
+        }
+    }
+    // A mark is a region as well, of no bytes: each annotation has a row.
     let Batch { regions, tables, .. } = out.rows();
     if with_regions {
         regions.at.push(at);

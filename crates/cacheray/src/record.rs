@@ -19,6 +19,16 @@ pub const UNALIGNED: u8 = 0x80;
 /// Masks the kind in a tag, without flags.
 pub const KIND_MASK: u8 = 0x3f;
 
+/// Beginning of the name of an annotation that is a mark. SPEC: cacheray.md#marks.
+pub const MARK_PREFIX: &[u8] = b"mark:";
+
+/// The text of a mark: an annotation of no elements of no bytes, whose name is the text after [`MARK_PREFIX`]. `None` for an
+/// annotation of memory.
+pub fn mark_text(element_bytes: u64, n_elements: u64, name: &[u8]) -> Option<&[u8]> {
+    let is_nothing = element_bytes == 0 && n_elements == 0;
+    name.strip_prefix(MARK_PREFIX).filter(|_| is_nothing)
+}
+
 /// Maximum length of a type's name. Real names are much shorter; lengths are checked before anything is allocated.
 pub const MAX_NAME_BYTES: usize = 64 << 10;
 

@@ -2,7 +2,7 @@
 
 use quipu_model::{Error, ErrorKind, Result};
 use std::process::{Command, ExitStatus};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 /// Signals that the recorder forwards to the program.
 const PASSED_ON: [libc::c_int; 6] =
@@ -10,6 +10,21 @@ const PASSED_ON: [libc::c_int; 6] =
 
 /// Process id of the program that gets signals; 0 for none.
 static CHILD: AtomicI32 = AtomicI32::new(0);
+
+/// The signal that is not forwarded, but turns recording on and off; 0 for none.
+static KEPT: AtomicI32 = AtomicI32::new(0);
+/// How often it arrived.
+static N_KEPT: AtomicU64 = AtomicU64::new(0);
+
+/// Keeps a signal from programs that are started from now on.
+pub(crate) fn keep(signal: Option<libc::c_int>) {
+    KEPT.store(signal.unwrap_or(0), Ordering::Relaxed);
+}
+
+/// Number of such signals so far.
+pub(crate) fn n_kept() -> u64 {
+    N_KEPT.load(Ordering::Relaxed)
+}
 
 /// Where the standard output of a recorded program goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,9 +103,11 @@ fn put_back(signal: libc::c_int, before: &libc::sigaction) {
     }
 }
 
-/// Forwards a signal from now on; returns its disposition before.
+/// Forwards a signal from now on, or counts it; returns its disposition before.
 fn pass_on(signal: libc::c_int) -> libc::sigaction {
-    let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_signal;
+    let is_kept = signal == KEPT.load(Ordering::Relaxed);
+    let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) =
+        if is_kept { on_kept } else { on_signal };
     // SAFETY: All other fields of the structure may be zero; the handler has the signature that the flags require, and calls
     // only async-signal-safe functions.
     #[allow(unsafe_code)]
@@ -102,6 +119,11 @@ fn pass_on(signal: libc::c_int) -> libc::sigaction {
         libc::sigaction(signal, &action, &mut before);
         before
     }
+}
+
+/// Counts a signal: one instruction, which is async-signal-safe.
+extern "C" fn on_kept(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    N_KEPT.fetch_add(1, Ordering::Relaxed);
 }
 
 extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {

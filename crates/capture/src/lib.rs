@@ -14,6 +14,7 @@
 //! | [`limits`] | the part of the execution to record |
 //! | [`signals`] | signals that ask the recorder itself to end |
 //! | `child` | the program as a child process: signals, exit status |
+//! | `switch` | turning recording on and off by time and by a signal |
 //! | `library` | search for the libraries loaded into traced processes |
 
 mod child;
@@ -26,4 +27,5 @@ pub mod program;
 pub mod qemu;
 pub mod record;
 pub mod signals;
+mod switch;
 pub mod tsan;

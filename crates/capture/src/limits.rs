@@ -1,7 +1,10 @@
 //! The part of the execution to record: its start, windows, and limits.
 
-use std::sync::Arc;
+use crate::switch::{Switch, Turn};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 /// Limits set by the user. Instructions are counted over all threads, in the order in which the recorder reads them; for a
 /// program with one thread this is exact.
@@ -15,8 +18,64 @@ pub struct Limits {
     pub start_after: Option<u64>,
     /// Start counting at the first execution of this function of the program.
     pub start_at: Option<String>,
-    /// `(n, period)`: record the first `n` of every `period` instructions.
+    /// Stop recording at the execution of this function of the program. With a function that starts it, recording starts
+    /// again at the next execution of that one, each time as a window.
+    pub stop_at: Option<String>,
+    /// `(n, period)`: record the first `n` of every `period` instructions. For programs that record themselves, events of
+    /// each thread count in their place, in whole buffers.
     pub windows: Option<(u64, u64)>,
+    /// Start recording this long after the program.
+    pub start_after_time: Option<Duration>,
+    /// Stop recording this long after the program started.
+    pub stop_after_time: Option<Duration>,
+    /// Record only this code; everything if empty. What the program does elsewhere is a gap each time.
+    pub only: Vec<Code>,
+    /// Do not record this code.
+    pub skip: Vec<Code>,
+    /// A signal to the recorder that starts recording, and stops it the next time, and so on.
+    pub toggled_by: Option<UserSignal>,
+}
+
+/// A part of the program's code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// A program or library, by its path, its file name, or that without `.so` and what follows.
+    Module(String),
+    /// A function by its symbol, without those that it calls.
+    Function(String),
+}
+
+/// A signal that has no meaning of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UserSignal {
+    /// SIGUSR1.
+    Usr1,
+    /// SIGUSR2.
+    Usr2,
+}
+
+impl UserSignal {
+    /// The signal of this name, with `SIG` or without it.
+    pub fn named(name: &str) -> Option<UserSignal> {
+        let name = name.strip_prefix("SIG").unwrap_or(name);
+        [UserSignal::Usr1, UserSignal::Usr2].into_iter().find(|signal| signal.name() == name)
+    }
+
+    /// Its name, as `kill` takes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            UserSignal::Usr1 => "USR1",
+            UserSignal::Usr2 => "USR2",
+        }
+    }
+
+    /// Its number here.
+    pub(crate) fn number(self) -> i32 {
+        match self {
+            UserSignal::Usr1 => libc::SIGUSR1,
+            UserSignal::Usr2 => libc::SIGUSR2,
+        }
+    }
 }
 
 /// Which part of a run of instructions to record.
@@ -37,7 +96,19 @@ pub(crate) struct Gate {
     pub(crate) is_open: bool,
     /// Address of the function at which counting starts; 0 until it is known.
     start_pc: AtomicU64,
+    /// Address of the function at which recording stops; 0 until it is known.
+    stop_pc: AtomicU64,
+    /// Whether a function has started recording, and none stopped it since.
     has_begun: AtomicBool,
+    /// Whether a function has stopped recording, and none starts it again.
+    has_stopped: AtomicBool,
+    switch: Switch,
+    /// Whether it is time to record, as far as [`Gate::tick`] knows.
+    is_on: AtomicBool,
+    /// How often recording was started by a function or by the switch.
+    n_starts: AtomicU64,
+    /// Addresses of code that is named, as far as it is loaded, and whether only such code is recorded, or none of it.
+    named: RwLock<Vec<(Range<u64>, bool)>>,
     n_seen: AtomicU64,
     n_taken: AtomicU64,
     /// Bytes of all files so far.
@@ -49,11 +120,19 @@ impl Gate {
     /// A gate for files whose bytes are counted in `n_bytes`.
     pub(crate) fn new(limits: &Limits, n_bytes: Arc<AtomicU64>) -> Gate {
         let counts_none = Limits { most_bytes: None, ..limits.clone() } == Limits::default();
+        let switch = Switch::new(limits);
+        let is_on = switch.now() == Turn::On;
         Gate {
             limits: limits.clone(),
             is_open: counts_none,
             start_pc: AtomicU64::new(0),
+            stop_pc: AtomicU64::new(0),
             has_begun: AtomicBool::new(limits.start_at.is_none()),
+            has_stopped: AtomicBool::new(false),
+            switch,
+            is_on: AtomicBool::new(is_on),
+            n_starts: AtomicU64::new(0),
+            named: RwLock::default(),
             n_seen: AtomicU64::new(0),
             n_taken: AtomicU64::new(0),
             n_bytes,
@@ -66,14 +145,74 @@ impl Gate {
         self.n_bytes.clone()
     }
 
-    /// Whether windows are recorded.
+    /// Whether windows are recorded: parts with gaps between them.
     pub(crate) fn has_windows(&self) -> bool {
-        self.limits.windows.is_some()
+        let limits = &self.limits;
+        limits.windows.is_some() || limits.toggled_by.is_some() || self.starts_again() || self.has_names()
+    }
+
+    /// Whether some code is recorded, and other code is not.
+    pub(crate) fn has_names(&self) -> bool {
+        !self.limits.only.is_empty() || !self.limits.skip.is_empty()
+    }
+
+    /// The code that is named, each with whether only such code is recorded, or none of it.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (&Code, bool)> {
+        let only = self.limits.only.iter().map(|code| (code, true));
+        only.chain(self.limits.skip.iter().map(|code| (code, false)))
+    }
+
+    /// Notes addresses of code that is named.
+    pub(crate) fn note(&self, addresses: Range<u64>, is_only: bool) {
+        let mut named = self.named.write().unwrap_or_else(PoisonError::into_inner);
+        if !named.contains(&(addresses.clone(), is_only)) {
+            named.push((addresses, is_only));
+        }
+    }
+
+    /// Whether code at this address is recorded.
+    pub(crate) fn keeps(&self, pc: u64) -> bool {
+        let named = self.named.read().unwrap_or_else(PoisonError::into_inner);
+        let has = |is_only: bool| named.iter().any(|(range, only)| *only == is_only && range.contains(&pc));
+        (self.limits.only.is_empty() || has(true)) && !has(false)
+    }
+
+    /// Whether functions start recording again after they stopped it.
+    fn starts_again(&self) -> bool {
+        self.limits.start_at.is_some() && self.limits.stop_at.is_some()
+    }
+
+    /// The number of the current part, if windows are not made by counting.
+    fn part(&self) -> u64 {
+        if self.has_windows() { self.n_starts.load(Ordering::Relaxed).saturating_sub(1) } else { 0 }
     }
 
     /// Sets the address of the function at which counting starts.
     pub(crate) fn start_at(&self, pc: u64) {
         self.start_pc.store(pc, Ordering::Relaxed);
+    }
+
+    /// Sets the address of the function at which recording stops.
+    pub(crate) fn stop_at(&self, pc: u64) {
+        self.stop_pc.store(pc, Ordering::Relaxed);
+    }
+
+    /// Looks at the clock and the signals. Whoever waits for the program calls this now and then.
+    pub(crate) fn tick(&self) {
+        match self.switch.now() {
+            Turn::Off => self.is_on.store(false, Ordering::Relaxed),
+            Turn::On => {
+                if !self.is_on.swap(true, Ordering::Relaxed) {
+                    self.n_starts.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            Turn::Over => self.is_over.store(true, Ordering::Relaxed),
+        }
+    }
+
+    /// Whether it is time to record, by the clock and the signals.
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
     }
 
     /// Whether recording has to stop.
@@ -88,16 +227,35 @@ impl Gate {
         }
     }
 
-    /// Whether counting has started.
+    /// Whether counting has ever started.
     pub(crate) fn has_begun(&self) -> bool {
-        self.has_begun.load(Ordering::Relaxed)
+        self.limits.start_at.is_none() || self.n_starts.load(Ordering::Relaxed) > 0
     }
 
-    /// Starts counting if one of `pcs` is the start function; returns its index.
-    pub(crate) fn begins(&self, mut pcs: impl Iterator<Item = u64>) -> Option<usize> {
+    /// The index of the first instruction of a block to consider, after functions among these addresses have started or
+    /// stopped recording; `None` for none of them.
+    pub(crate) fn considers(&self, pcs: impl Iterator<Item = u64>) -> Option<usize> {
+        let mut pcs = pcs.peekable();
+        let stop = self.stop_pc.load(Ordering::Relaxed);
+        // A function is called at the beginning of a block.
+        if stop != 0 && self.has_begun.load(Ordering::Relaxed) && pcs.peek() == Some(&stop) {
+            if self.starts_again() {
+                self.has_begun.store(false, Ordering::Relaxed);
+            } else if self.is_on() {
+                self.has_stopped.store(true, Ordering::Relaxed);
+                self.is_over.store(true, Ordering::Relaxed);
+            }
+        }
+        if self.has_stopped.load(Ordering::Relaxed) || !self.is_on() {
+            return None;
+        }
+        if self.has_begun.load(Ordering::Relaxed) {
+            return Some(0);
+        }
         let start = self.start_pc.load(Ordering::Relaxed);
         let at = pcs.position(|pc| pc == start).filter(|_| start != 0)?;
         self.has_begun.store(true, Ordering::Relaxed);
+        self.n_starts.fetch_add(1, Ordering::Relaxed);
         Some(at)
     }
 
@@ -112,7 +270,7 @@ impl Gate {
             return (first, Wanted::Some);
         }
         let wanted = match self.limits.windows {
-            None => Wanted::All(0),
+            None => Wanted::All(self.part()),
             Some((of, every)) => {
                 let (from, to) = ((first - after) % every, (first - after) % every + n);
                 match (from < of, to) {
@@ -142,7 +300,7 @@ impl Gate {
     pub(crate) fn window_of(&self, number: u64) -> Option<u64> {
         let at = number.checked_sub(self.limits.start_after.unwrap_or(0))?;
         let window = match self.limits.windows {
-            None => 0,
+            None => self.part(),
             Some((of, every)) if at % every < of => at / every,
             Some(_) => return None,
         };
@@ -186,6 +344,42 @@ mod tests {
         for blocks in [vec![1; 20], vec![3; 7], vec![20], vec![5, 6, 9], vec![4, 1, 5, 10]] {
             assert_eq!(wanted(limits.clone(), &blocks), expected, "{blocks:?}");
         }
+    }
+
+    #[test]
+    fn functions_start_and_stop_recording() {
+        let considered = |limits: Limits| {
+            let gate = Gate::new(&limits, Arc::default());
+            let blocks: [&[u64]; 7] = [&[1, 2], &[10, 11], &[3], &[20, 21], &[4], &[9, 10], &[20]];
+            if limits.start_at.is_some() {
+                gate.start_at(10);
+            }
+            gate.stop_at(20);
+            let all = blocks.map(|pcs| gate.considers(pcs.iter().copied()).map(|at| (at, gate.part())));
+            (all, gate.is_over())
+        };
+        let (start_at, stop_at) = (Some("start".to_owned()), Some("stop".to_owned()));
+        let (all, is_over) = considered(Limits { start_at, stop_at: stop_at.clone(), ..Limits::default() });
+        assert_eq!(all, [None, Some((0, 0)), Some((0, 0)), None, None, Some((1, 1)), None]);
+        assert!(!is_over, "it may start again");
+        let (all, is_over) = considered(Limits { stop_at, ..Limits::default() });
+        assert_eq!(all, [Some((0, 0)), Some((0, 0)), Some((0, 0)), None, None, None, None]);
+        assert!(is_over);
+    }
+
+    #[test]
+    fn code_is_kept_by_its_names() {
+        let code = |name: &str| Code::Module(name.to_owned());
+        let kept = |only: Vec<Code>, skip: Vec<Code>| {
+            let gate = Gate::new(&Limits { only, skip, ..Limits::default() }, Arc::default());
+            let named: Vec<bool> = gate.names().map(|(_, is_only)| is_only).collect();
+            named.into_iter().for_each(|is_only| gate.note(if is_only { 10..20 } else { 15..30 }, is_only));
+            [5, 12, 17, 25].map(|pc| gate.keeps(pc))
+        };
+        assert_eq!(kept(Vec::new(), Vec::new()), [true; 4]);
+        assert_eq!(kept(vec![code("a")], Vec::new()), [false, true, true, false]);
+        assert_eq!(kept(Vec::new(), vec![code("b")]), [true, true, false, false]);
+        assert_eq!(kept(vec![code("a")], vec![code("b")]), [false, true, false, false]);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 // The helpers of a test may panic as the test may.
 #![allow(clippy::unwrap_used)]
 
-use quipu_capture::limits::Limits;
+use quipu_capture::limits::{Code, Limits};
 use quipu_capture::qemu;
 use quipu_capture::record::{Job, Next, Prints, Summary};
 use quipu_drmemtrace::DRMEMTRACE;
@@ -197,6 +197,69 @@ fn windows_of_any_size_pass_the_check() {
         assert!(has_calls || windows.0 < windows.1, "windows without gaps hold all calls");
         assert_eq!(wrong(&part.path), [] as [&str; 0], "{windows:?}");
     }
+}
+
+#[test]
+fn functions_start_and_stop_recording_each_time() {
+    let Some((folder, program)) = native("phases.c", &["-O1", "-static"]) else { return };
+    let stores = |limits: Limits| {
+        let part = record(&Job { limits, ..job(&folder, &[], &program) });
+        assert_eq!(wrong(&part.path), [] as [&str; 0]);
+        let thread = entries(&part.path).remove(0);
+        let of_size = |size: u16| {
+            let is_it = |entry: &&Entry| entry.kind() == Type::WRITE && entry.size.get() == size;
+            thread.iter().filter(is_it).count()
+        };
+        (of_size(2), of_size(1), markers(&thread, Marker::WINDOW_ID), part.is_limited)
+    };
+    let (start_at, stop_at) = (Some("begin".to_owned()), Some("end".to_owned()));
+    let both = Limits { start_at, stop_at: stop_at.clone(), ..Limits::default() };
+    let (inside, outside, mut windows, is_limited) = stores(both);
+    windows.dedup();
+    assert_eq!((inside, outside, &windows[..], is_limited), (15, 0, &[0, 1, 2][..], false));
+    let (inside, outside, _, is_limited) = stores(Limits { start_at: stop_at, ..Limits::default() });
+    // The end of the program follows.
+    assert!((10..15).contains(&inside) && outside >= 21 && !is_limited, "{inside} {outside}");
+    let (inside, _, windows, is_limited) =
+        stores(Limits { stop_at: Some("end".to_owned()), ..Limits::default() });
+    assert!(inside >= 5 && windows.is_empty() && is_limited, "{inside} {windows:?}");
+    let late = Limits { start_after_time: Some(Duration::from_secs(3600)), ..Limits::default() };
+    let error = qemu::record(&Job { limits: late, ..job(&folder, &[], &program) }).unwrap_err();
+    assert_eq!(error.advice(), Some("the program ended before recording was started"));
+}
+
+#[test]
+fn code_is_left_out_by_its_names() {
+    let Some((folder, program)) = native("phases.c", &["-O1"]) else { return };
+    let name = program.file_name().unwrap().to_str().unwrap().to_owned();
+    let module = |name: &str| vec![Code::Module(name.to_owned())];
+    let function = |name: &str| vec![Code::Function(name.to_owned())];
+    let recorded = |limits: Limits| {
+        let part = record(&Job { limits, ..job(&folder, &[], &program) });
+        assert_eq!(wrong(&part.path), [] as [&str; 0]);
+        let thread = entries(&part.path).remove(0);
+        let of_size = |size: u16| {
+            let is_it = |entry: &&Entry| entry.kind() == Type::WRITE && entry.size.get() == size;
+            thread.iter().filter(is_it).count()
+        };
+        (of_size(2), of_size(1), n_instrs(&thread))
+    };
+    let whole = recorded(Limits::default());
+    let own = recorded(Limits { only: module(&name), ..Limits::default() });
+    assert_eq!((own.0, own.1), (15, 21));
+    assert!(own.2 < 1000 && whole.2 > 10_000, "{own:?} {whole:?}");
+    let main = recorded(Limits { only: function("main"), ..Limits::default() });
+    assert_eq!((main.0, main.1), (15, 21));
+    assert!(main.2 < own.2, "{main:?} {own:?}");
+    let both = Limits { only: module(&name), skip: function("main"), ..Limits::default() };
+    let others = recorded(both);
+    // One instruction after each return to what is left out belongs to it.
+    assert!(others.0 <= 3 && others.1 <= 3 && others.2 > 0, "{others:?}");
+    let without = recorded(Limits { skip: module("libc"), ..Limits::default() });
+    assert!(without.2 < whole.2 && without.0 >= 15, "{without:?} {whole:?}");
+    let none = Limits { only: module("nowhere"), ..Limits::default() };
+    let error = qemu::record(&Job { limits: none, ..job(&folder, &[], &program) }).unwrap_err();
+    assert_eq!(error.advice(), Some("the program executed no code of these names"));
 }
 
 #[test]

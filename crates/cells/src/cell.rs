@@ -195,7 +195,7 @@ pub mod sync {
     pub const FORK: u64 = 25;
     /// The program suspended recording.
     pub const PAUSE: u64 = 26;
-    /// Recording resumed.
+    /// Recording resumed; value: [`AFTER_GAP`] if not the program had suspended it.
     pub const RESUME: u64 = 27;
     /// A place of the thread was saved (`setjmp`, `getcontext`): object = where.
     pub const CONTEXT_SAVE: u64 = 28;
@@ -204,6 +204,9 @@ pub mod sync {
     /// A place became the beginning of another stack (`makecontext`); value: the place to continue at when that is at its
     /// end, or 0.
     pub const CONTEXT_MAKE: u64 = 30;
+
+    /// The value of [`RESUME`] after a gap that the program knows nothing of: functions were entered and left meanwhile.
+    pub const AFTER_GAP: u64 = 1;
 }
 
 /// Kinds of `TEXT` cells.

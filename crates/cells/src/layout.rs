@@ -227,6 +227,11 @@ pub const fn tag(generation: u64) -> u64 {
 pub mod process {
     use super::{HEADER_BYTES, OPEN_HEAD_BYTES};
 
+    /// Offset of the word by which other processes control the recording: 0, or [`PAUSED`]. Its lower half is the checksum
+    /// of a page that is closed, which this one never is.
+    pub const CONTROL: usize = HEADER_BYTES + 48;
+    /// The process records nothing more, from the time when a buffer of a thread is full, until the word is 0 again.
+    pub const PAUSED: u64 = 1 << 32;
     /// Bytes of the page.
     pub const PAGE_BYTES: usize = 4096;
     /// Bytes of a row: schema, size, time, and the four fields below.

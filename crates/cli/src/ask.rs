@@ -32,7 +32,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         let source = quipu_console::input::source(path)?;
         // A query may read the trace more than once.
         let recognised = quipu::recognise(&source, &opening)?.spooled()?;
-        traces.push((alias.clone(), Arc::from(recognised.open(&opening)?)));
+        traces.push((alias.clone(), Arc::from(options.between.of(recognised.open(&opening)?)?)));
     }
     let memory_bytes = usize::try_from(options.memory).unwrap_or(usize::MAX);
     let threads = common.threads.map_or(0, usize::from);

@@ -3,12 +3,13 @@
 //! Recordings are streams, which all verbs read. This module lists their events in the order of their stamps, with source
 //! locations and callers, and counts them.
 
+use quipu::engine::{Between, MarkName};
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::number::counted;
 use quipu::model::{Error, Finding, ThreadId};
 use quipu_capture::tsan::file::lost_bytes;
 use quipu_capture::tsan::merge::{Told, events};
-use quipu_capture::tsan::show::{Detail, Row, Shower, family, kinds};
+use quipu_capture::tsan::show::{Detail, Row, Shower, family, has_row, kinds, mark_of};
 use quipu_capture::tsan::sites::Spot;
 use quipu_capture::tsan::{Capture, trace};
 use quipu_console::screen::Result;
@@ -17,7 +18,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
-use std::ops::{ControlFlow, RangeInclusive};
+use std::ops::{ControlFlow, Range, RangeInclusive};
 use std::path::Path;
 
 pub(crate) use quipu_capture::tsan::is_capture;
@@ -35,6 +36,8 @@ pub(crate) struct Choice<'a> {
     pub(crate) threads: &'a [ThreadId],
     pub(crate) pc: Option<&'a RangeInclusive<u64>>,
     pub(crate) addr: Option<&'a RangeInclusive<u64>>,
+    /// Parts to list, as ranges of events counted from 0, in order; everything if there are none.
+    pub(crate) parts: &'a [Range<u64>],
 }
 
 impl Choice<'_> {
@@ -55,6 +58,12 @@ impl Choice<'_> {
                     .into())
             }
         }
+    }
+
+    /// Whether an event is in one of the parts.
+    fn is_inside(&self, nth: u64) -> bool {
+        let part = self.parts.get(self.parts.partition_point(|part| part.end <= nth));
+        self.parts.is_empty() || part.is_some_and(|part| part.start <= nth)
     }
 
     fn wants(&self, row: &Row) -> bool {
@@ -79,6 +88,33 @@ pub(crate) enum Form {
     Json,
 }
 
+/// The parts of a recording between marks that the program set, as ranges of its events, counted from 0. `None` if it has no
+/// such parts.
+pub(crate) fn parts(path: &Path, wanted: &Between) -> Result<Option<Vec<Range<u64>>>> {
+    let capture = Capture::open(path)?;
+    let mut open = wanted.from.is_none().then_some(0);
+    let (mut parts, mut n_events) = (Vec::new(), 0_u64);
+    events(&capture, &mut |_, event| {
+        if let Some(text) = mark_of(event) {
+            let is = |name: &Option<MarkName>| {
+                name.as_ref().is_some_and(|name| name.value.is_none() && name.name.as_bytes() == text)
+            };
+            if is(&wanted.to)
+                && let Some(start) = open.take()
+            {
+                parts.push(start..n_events);
+            }
+            if is(&wanted.from) && open.is_none() {
+                open = Some(n_events);
+            }
+        }
+        n_events += u64::from(has_row(event));
+        Ok::<_, quipu_console::screen::Stop>(ControlFlow::Continue(()))
+    })?;
+    parts.extend(open.filter(|_| wanted.to.is_none()).map(|start| start..u64::MAX));
+    Ok((!parts.is_empty()).then_some(parts))
+}
+
 /// Prints the events of a recording, one per line; returns findings about damage.
 pub(crate) fn view(path: &Path, choice: &Choice<'_>, form: Form) -> Result<Vec<Finding>> {
     choice.check()?;
@@ -101,7 +137,7 @@ pub(crate) fn view(path: &Path, choice: &Choice<'_>, form: Form) -> Result<Vec<F
         let mut is_event = false;
         let row = shower.row(who, event, |row| {
             is_event = true;
-            n_events >= choice.skip && choice.wants(row)
+            n_events >= choice.skip && choice.is_inside(n_events) && choice.wants(row)
         });
         n_events += u64::from(is_event);
         n_printed += u64::from(row.is_some());

@@ -338,3 +338,35 @@ fn dynamorio_is_run_converted_and_made_one_result() {
     assert!(info.contains("drmemtrace"), "{info}");
     assert!(!folder.path().join("out/raw").exists());
 }
+
+/// Calls of functions serve as marks, by the symbols of the program that was recorded.
+#[test]
+fn parts_between_calls_of_functions_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../capture/tests/programs/phases.c");
+    let mut cc = std::process::Command::new("cc");
+    cc.current_dir(folder.path()).args(["-O1", "-Wl,--build-id", "-o", "phases"]).arg(source);
+    if !can_record("qemu") || !cc.status().is_ok_and(|status| status.success()) {
+        return;
+    }
+    let (code, _, said) = quipu(folder.path(), &["record", "--with", "qemu", "-o", "out", "--", "./phases"]);
+    assert_eq!(code, Some(0), "{said}");
+    // The phase between the two functions writes 2 bytes at a time, the one after them 1 byte.
+    let writes = |between: &str| {
+        let (code, text, said) =
+            quipu(folder.path(), &["view", "--json", "--kind", "write", "--between", between, "out"]);
+        assert_eq!(code, Some(0), "{said}");
+        let rows = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let sizes: Vec<u64> = rows.filter_map(|row| row["size"].as_u64()).collect();
+        [2, 1].map(|wanted| sizes.iter().filter(|size| **size == wanted).count())
+    };
+    assert_eq!(writes("begin,end"), [3 * 5, 0]);
+    assert_eq!(writes("end,begin"), [0, 2 * 7]);
+    assert_eq!(writes("begin,begin"), [2 * 5, 2 * 7]);
+    for verb in ["report", "info"] {
+        let (code, _, said) = quipu(folder.path(), &[verb, "--between", "begin,end", "out"]);
+        assert_eq!(code, Some(0), "{verb}: {said}");
+    }
+    let (code, _, said) = quipu(folder.path(), &["view", "--between", "begin,nowhere", "out"]);
+    assert!(code == Some(2) && said.contains("no mark `nowhere`"), "{said}");
+}

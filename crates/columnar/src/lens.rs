@@ -23,7 +23,7 @@ fn columns(lens: Columns) -> &'static [&'static str] {
         Columns::INSTRS => &["pc", "size", "flags", "class", "taken", "target", "code"],
         Columns::CALLS => &["function", "edge", "return_to", "result", "args"],
         Columns::THREADS => &["what", "value"],
-        Columns::MARKS => &["kind", "value"],
+        Columns::MARKS => &["kind", "value", "text"],
         Columns::REGIONS => &["what", "addr", "element_bytes", "n_elements", "type_name"],
         _ => &[],
     }
@@ -123,6 +123,7 @@ impl Filling {
                     | has(6, Columns::INSTR_CODE)
             }
             Columns::THREADS => Columns::THREADS | Columns::THREAD_CLOCK | Columns::THREAD_CPU,
+            Columns::MARKS => Columns::MARKS | has(2, Columns::MARK_TEXT),
             other => other,
         }
     }
@@ -135,6 +136,7 @@ impl Filling {
             (Columns::INSTRS, 4) => wanted.has(Columns::INSTR_TAKEN),
             (Columns::INSTRS, 5) => wanted.has(Columns::INSTR_TARGET),
             (Columns::INSTRS, 6) => wanted.has(Columns::INSTR_CODE),
+            (Columns::MARKS, 2) => wanted.has(Columns::MARK_TEXT),
             _ => true,
         };
         (0..self.at.len()).filter(is_wanted).filter_map(|n| self.at[n]).collect()
@@ -253,6 +255,12 @@ impl Filling {
                 batch.marks.at.push(at);
                 batch.marks.kind.push(number(0).min(u32::MAX.into()) as u32);
                 batch.marks.value.push(number(1));
+                if wanted.has(Columns::MARK_TEXT) {
+                    batch
+                        .marks
+                        .text
+                        .push_text(self.column(2, chunk).map_or(&[][..], |column| column.bytes(row)));
+                }
             }
             Columns::REGIONS => {
                 let regions = &mut batch.regions;

@@ -798,6 +798,10 @@ impl Reader for BatchReader {
         &mut self.batch
     }
 
+    fn limit_records(&mut self, records: u32) {
+        self.batch_records = records.max(1).into();
+    }
+
     fn packed_bytes(&self) -> Option<u64> {
         Some(self.parts.iter().map(|part| part.cursor.n_bytes).sum())
     }

@@ -1,11 +1,13 @@
 //! Options that say which trace to open, and how.
 
+use crate::between::BetweenMarks;
 use crate::follow::Grown;
 use crate::number;
 use crate::sched;
 use crate::screen::Result;
 use crate::session::Extent;
 use clap::builder::PossibleValuesParser;
+use quipu::engine::Between;
 use quipu::model::trace::PARTS_COUNT_ALL;
 use quipu::model::{Columns, Error, OpenOptions, ShardKind, ThreadId, Trace, Window};
 use quipu::source::Source;
@@ -85,6 +87,8 @@ pub struct Arranging {
     /// Set an option of `--order scheduled`; an unknown NAME lists all
     #[arg(long = "sched", value_name = "NAME=VALUE", value_parser = number::key_value, help_heading = "Reading")]
     sched: Vec<(String, String)>,
+    #[command(flatten)]
+    between: BetweenMarks,
 }
 
 /// The default order: as threads are stored.
@@ -121,6 +125,11 @@ impl Arranging {
         self.order.as_ref().is_some_and(|order| order != THREADS)
     }
 
+    /// True if only parts of the trace are read, those between marks.
+    pub fn is_part(&self) -> bool {
+        self.between.is_part()
+    }
+
     /// Opens the trace at `path`. If threads are scheduled and the settings do not say otherwise, there are `cores` cores.
     ///
     /// # Errors
@@ -145,18 +154,18 @@ impl Arranging {
                 .hint("add --order scheduled")
                 .into());
         }
-        let trace = quipu::open(source, &opening.options())?;
+        let trace = quipu::open(&self.between.spooled(source)?, &opening.options())?;
         if !self.rearranges() {
-            return Ok(trace);
+            return Ok(self.between.of(trace)?);
         }
         check_threads(&*trace, &opening.threads)?;
         if is_scheduled {
             return Ok(quipu::engine::dispatch(
-                trace,
+                self.between.of(trace)?,
                 sched::options(&self.sched.iter().cloned().collect(), cores)?,
             )?);
         }
-        Ok(trace.by_core()?)
+        Ok(self.between.of(trace.by_core()?)?)
     }
 }
 
@@ -166,6 +175,8 @@ pub struct RecordOrder {
     /// Order threads by the cores that they ran on when traced
     #[arg(long, value_name = "ORDER", value_parser = [THREADS, CORES], help_heading = "Reading")]
     order: Option<String>,
+    #[command(flatten)]
+    between: BetweenMarks,
 }
 
 impl RecordOrder {
@@ -174,12 +185,23 @@ impl RecordOrder {
         self.order.as_ref().is_some_and(|order| order != THREADS)
     }
 
+    /// The marks between which parts of the trace are read, if only parts are.
+    pub fn marks(&self) -> Option<&Between> {
+        self.between.marks()
+    }
+
+    /// True if only parts of the trace are read, those between marks.
+    pub fn is_part(&self) -> bool {
+        self.between.is_part()
+    }
+
     /// Opens a trace and arranges its threads.
     ///
     /// # Errors
     /// As [`Arranging::open`].
     pub fn open(&self, stored: &Stored) -> Result<Box<dyn Trace>> {
-        let arranging = Arranging { order: self.order.clone(), sched: Vec::new() };
+        let (order, between) = (self.order.clone(), self.between.clone());
+        let arranging = Arranging { order, sched: Vec::new(), between };
         arranging.open(&stored.path, &stored.opening, None)
     }
 }
@@ -217,7 +239,8 @@ impl Input {
         let Opening { threads, strict, .. } = &self.stored.opening;
         // A new arrangement already contains only the chosen threads.
         let threads = if self.arranging.rearranges() { Vec::new() } else { threads.clone() };
-        Extent { window, strict: *strict, threads, ..Extent::default() }
+        let is_part = self.arranging.is_part();
+        Extent { window, strict: *strict, threads, is_part, ..Extent::default() }
     }
 
     /// The name of the trace in messages.

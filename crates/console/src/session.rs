@@ -83,6 +83,17 @@ pub fn watched<T>(screen: &Screen, work: impl FnOnce(&Watch) -> T) -> T {
     })
 }
 
+/// Runs work that a terminating signal cancels, without a progress line.
+pub fn cancellable<T>(work: impl FnOnce(&Watch) -> T) -> T {
+    if let Some(own) = OWN_WATCH.with_borrow(Clone::clone) {
+        return work(&own);
+    }
+    N_WATCHING.fetch_add(1, Ordering::Relaxed);
+    let done = work(&WATCH);
+    N_WATCHING.fetch_sub(1, Ordering::Relaxed);
+    done
+}
+
 /// Runs work that shares its terminal with another program, which may print at any time, so that no line can be drawn over.
 /// Instead, `now` is printed as a line of its own, at intervals that double; only if standard error is a terminal.
 pub fn reported<T>(screen: &Screen, now: impl Fn(Duration) -> String + Sync, work: impl FnOnce() -> T) -> T {
@@ -124,6 +135,8 @@ pub struct Extent {
     pub most_records_of: WindowOf,
     /// Whether to stop at the first error.
     pub strict: bool,
+    /// Whether the trace itself leaves out records, those not between marks.
+    pub is_part: bool,
     /// The threads to select if shards mix threads; all if empty.
     pub threads: Vec<ThreadId>,
     /// The accesses to analyse; all if `None`.
@@ -140,6 +153,7 @@ impl Default for Extent {
             most_records: u64::MAX,
             most_records_of: WindowOf::EachShard,
             strict: false,
+            is_part: false,
             threads: Vec::new(),
             accesses_kept: None,
             division: Division::default(),
@@ -176,7 +190,7 @@ pub fn analyse(
         )
     })?;
     if outcome.error.is_none() && !outcome.cancelled {
-        let is_part = extent.window != Window::All || extent.most_records != u64::MAX;
+        let is_part = extent.is_part || extent.window != Window::All || extent.most_records != u64::MAX;
         input::check_present(trace, &extent.threads, &outcome.absent_threads, is_part)?;
     }
     if common.verbose {

@@ -516,6 +516,10 @@ impl Reader for EntryReader {
         &mut self.batch
     }
 
+    fn limit_records(&mut self, records: u32) {
+        self.limits.batch = records.max(1).into();
+    }
+
     fn packed_bytes(&self) -> Option<u64> {
         let members = self.file.container.members();
         let (first, block) = (members.get(self.members.start)?, self.block?);

@@ -419,4 +419,8 @@ impl Reader for RecordReader {
     fn batch(&mut self) -> &mut Batch {
         &mut self.batch
     }
+
+    fn limit_records(&mut self, records: u32) {
+        self.batch_records = records.max(1);
+    }
 }

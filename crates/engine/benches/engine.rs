@@ -126,6 +126,8 @@ impl Reader for BlankReader {
     fn batch(&mut self) -> &mut Batch {
         &mut self.batch
     }
+
+    fn limit_records(&mut self, _records: u32) {}
 }
 
 struct CountTool;

@@ -42,10 +42,12 @@
 //! | `dispatch` | scheduling threads onto cores |
 //! | `rounds` | a part of what cores do side by side |
 //! | `starts` | a trace whose shards begin late |
+//! | `between` | the parts of a trace between marks |
 //! | `watch` | progress and cancellation |
 
 #![warn(missing_docs)]
 
+mod between;
 mod convert;
 mod dispatch;
 mod feed;
@@ -66,6 +68,7 @@ mod watch;
 mod window;
 mod work;
 
+pub use between::{Between, MarkName, between, ranges_between};
 pub use convert::{ConversionPlan, Converted, convert, plan_conversion};
 pub use dispatch::{CoreTime, DispatchOptions, MAX_DISPATCH_CORES, Quantum, dispatch, dispatch_in_sequence};
 pub use kept::KeptAccesses;

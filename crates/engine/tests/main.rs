@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
+mod between;
 mod conversion;
 mod merge;
 mod rows;

@@ -63,6 +63,8 @@ macro_rules! for_each_lens {
             marks: Marks {
                 /// Rows of the marks lens: named moments with a value.
                 MARKS = 32 "marks" "marks";
+                /// The text of each mark that the program set by name.
+                MARK_TEXT = 33 "marks.text";
             }
             /// Regions of memory with types.
             regions: Regions {
@@ -401,6 +403,7 @@ rows! {
         at: Vec<u32> => "Record index inside the batch.";
         kind: Vec<u32> => "Number of the mark's name.";
         value: Vec<u64> => "The value.";
+        text: Strings => "Text of a mark that the program set; empty for other marks.";
     }
 }
 

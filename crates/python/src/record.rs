@@ -48,6 +48,7 @@ pub(crate) fn record(
             start_after: start_after_instrs,
             start_at: start_at_function,
             windows,
+            ..Limits::default()
         },
         follows_forks: follow_fork,
         pack: PackOptions { packing, level: Some(level) },

@@ -539,4 +539,8 @@ impl<C: RecordCodec> Reader for Records<C> {
     fn batch(&mut self) -> &mut Batch {
         &mut self.fill.batch
     }
+
+    fn limit_records(&mut self, records: u32) {
+        self.batch_records = records.max(1) as usize;
+    }
 }

@@ -29,6 +29,9 @@ static NEWEST: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 /// Number of threads so far.
 static N_THREADS: AtomicU64 = AtomicU64::new(0);
 
+/// The gap of a thread that ends when the recording is resumed.
+pub(crate) const UNTIL_RESUMED: u64 = u64::MAX;
+
 /// Whether a thread owns the buffer.
 const FREE: u64 = 0;
 const TAKEN: u64 = 1;
@@ -83,6 +86,7 @@ pub(crate) fn forget() {
     thread.buffer.set(null_mut());
     thread.seq.set(0);
     thread.put_aside.set(PARKED as u64);
+    thread.gap.set(0);
     live::forget();
     thread.cursor.store(PARKED as u64, Ordering::Relaxed);
 }
@@ -99,6 +103,9 @@ pub(crate) fn refill() -> bool {
         }
         return false;
     }
+    if stays_away(thread) {
+        return false;
+    }
     let quiet = Quiet::begin();
     let cursor = thread.cursor.load(Ordering::Relaxed) as usize;
     let at_end = cursor & (BUFFER_BYTES - 1) >= CELLS_END;
@@ -109,6 +116,42 @@ pub(crate) fn refill() -> bool {
     }
     quiet.end();
     is_there
+}
+
+/// Whether a thread stays in a gap of the recording and this event with it. This is fast: nothing is blocked for it.
+fn stays_away(thread: &Thread) -> bool {
+    let gap = thread.gap.get();
+    let is_over = match gap {
+        0 => true,
+        _ if process::is_paused() => false,
+        UNTIL_RESUMED | 1 => true,
+        n_left => {
+            thread.gap.set(n_left - 1);
+            false
+        }
+    };
+    let cursor = thread.cursor.load(Ordering::Relaxed);
+    let parks = |from| {
+        thread.cursor.compare_exchange(from, PARKED as u64, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    };
+    // The cursor of a parked thread is in no buffer. If a handler has moved it meanwhile, the caller handles that.
+    !is_over && cursor < BUFFER_BYTES as u64 && parks(cursor)
+}
+
+/// Whether a gap begins or lasts, now that the thread's buffer is full. It stays open, where readers find it.
+fn begins_gap(thread: &Thread) -> bool {
+    if process::is_paused() {
+        thread.gap.set(UNTIL_RESUMED);
+        return true;
+    }
+    let Some((n_buffers, n_left_out)) = process::windows() else { return false };
+    // The sequence number of the next frame; the description of the thread has the first.
+    let n_begun = thread.seq.get().saturating_sub(1);
+    if thread.gap.get() > 0 || thread.buffer.get().is_null() || !n_begun.is_multiple_of(n_buffers) {
+        return false;
+    }
+    thread.gap.set(n_left_out);
+    true
 }
 
 /// Counts an event that is not recorded because the file cannot grow. The counter is in the head of the thread's last buffer,
@@ -130,7 +173,7 @@ fn lose(thread: &Thread) {
 /// Gives the thread an empty buffer. Signals must be blocked, here and in the functions below.
 fn turn_over(thread: &Thread) -> bool {
     thread.inside.set(thread.inside.get() + 1);
-    let begun = if !process::is_open() {
+    let begun = if !process::is_open() || begins_gap(thread) {
         false
     } else if process::has_ended() {
         begin_late(thread)
@@ -149,6 +192,8 @@ fn turn_over(thread: &Thread) -> bool {
     };
     if !begun {
         thread.cursor.store(PARKED as u64, Ordering::Relaxed);
+    } else if thread.gap.take() > 0 {
+        put_sync(sync::RESUME, 0, 0, [sync::AFTER_GAP, 0]);
     }
     thread.inside.set(thread.inside.get() - 1);
     begun

@@ -14,8 +14,8 @@ use quipu_cells::describe::{
     DESCRIPTION, DESCRIPTION_CRC, META_VERSION, N_DESCRIBED, N_OF_PROCESS, Process, Writer, schema,
 };
 use quipu_cells::layout::{
-    BUFFER_BYTES, FRAME_ALIGN, FRAME_BYTES, Frame, HEADER_BYTES, OPEN as OPEN_STATE, SYNC, TRAILER_BYTES,
-    encoding, flag, kind, open as head, process,
+    BUFFER_BYTES, BUFFER_CELLS, FRAME_ALIGN, FRAME_BYTES, Frame, HEADER_BYTES, OPEN as OPEN_STATE, SYNC,
+    TRAILER_BYTES, encoding, flag, kind, open as head, process,
 };
 
 /// Maximum length of a path.
@@ -57,6 +57,10 @@ static IS_ENDING: AtomicBool = AtomicBool::new(false);
 static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 /// The process that this one was forked from, if that was traced; otherwise 0.
 static PARENT: AtomicU64 = AtomicU64::new(0);
+/// Whether recordings begin paused.
+static BEGINS_PAUSED: AtomicBool = AtomicBool::new(false);
+/// Windows: the number of buffers that a thread fills, and the number of events that it leaves out after them; 0 for none.
+static WINDOW: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 /// Whether forked processes are traced.
 static FOLLOWS: AtomicBool = AtomicBool::new(true);
 static MAX_BYTES: AtomicU64 = AtomicU64::new(0);
@@ -68,6 +72,18 @@ static PATTERN_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// True if nothing is recorded any more.
 pub(crate) fn is_off() -> bool {
     STAGE.load(Ordering::Relaxed) == OFF
+}
+
+/// True while another process has paused the recording.
+pub(crate) fn is_paused() -> bool {
+    page(process::CONTROL).is_some_and(|control| control.load(Ordering::Relaxed) == process::PAUSED)
+}
+
+/// The number of buffers in a window, more than 0, and the number of events that a thread leaves out after it.
+pub(crate) fn windows() -> Option<(u64, u64)> {
+    let [taken, left_out] = &WINDOW;
+    let left_out = left_out.load(Ordering::Relaxed);
+    (left_out > 0).then(|| (taken.load(Ordering::Relaxed).max(1), left_out))
 }
 
 /// The process that the file belongs to.
@@ -269,6 +285,8 @@ fn read_environment() -> bool {
         return false;
     }
     FOLLOWS.store(variable(c"QUIPU_FOLLOW_FORK") != Some(b"0"), Ordering::Relaxed);
+    BEGINS_PAUSED.store(variable(c"QUIPU_PAUSED") == Some(b"1"), Ordering::Relaxed);
+    read_windows();
     let number = variable(c"QUIPU_MAX_BYTES").unwrap_or(b"0");
     let number = core::str::from_utf8(number).ok().and_then(|text| text.parse().ok());
     MAX_BYTES.store(number.unwrap_or(0), Ordering::Relaxed);
@@ -294,6 +312,23 @@ fn read_environment() -> bool {
     }
     PATTERN_BYTES.store(kept.n_bytes, Ordering::Relaxed);
     true
+}
+
+/// Reads windows: `N/M` for the first N of every M events of a thread, with N rounded up to whole buffers and M in proportion.
+fn read_windows() {
+    let text = variable(c"QUIPU_WINDOWS").and_then(|text| core::str::from_utf8(text).ok());
+    let Some((of, every)) = text.and_then(|text| text.split_once('/')) else { return };
+    let (Ok(of), Ok(every)) = (of.parse::<u64>(), every.parse::<u64>()) else { return };
+    if of == 0 {
+        return;
+    }
+    // What is left out keeps its share.
+    let n_buffers = of.div_ceil(BUFFER_CELLS as u64);
+    let (n_taken, rest) = (n_buffers.saturating_mul(BUFFER_CELLS as u64), every.saturating_sub(of));
+    let n_left_out = n_taken.saturating_mul(rest / of).saturating_add(n_taken.saturating_mul(rest % of) / of);
+    let [taken, left_out] = &WINDOW;
+    taken.store(n_buffers, Ordering::Relaxed);
+    left_out.store(n_left_out, Ordering::Relaxed);
 }
 
 /// Whether a program of this name is one by which a build tries what the compiler can do, or that a build makes for itself:
@@ -557,6 +592,9 @@ fn begin() {
     put_on_page(head::META_VERSION, &u64::from(META_VERSION).to_le_bytes());
     put_on_page(head::STATE, &OPEN_STATE.to_le_bytes());
     note(process::BEGAN);
+    if BEGINS_PAUSED.load(Ordering::Relaxed) {
+        put_on_page(process::CONTROL, &process::PAUSED.to_le_bytes());
+    }
     put_on_page(0, &SYNC);
 }
 
@@ -797,6 +835,8 @@ extern "C" fn after_fork() {
 extern "C" fn in_child() {
     if STAGE.load(Ordering::SeqCst) != OFF {
         PARENT.store(pid(), Ordering::SeqCst);
+        // The page of the parent, which stays mapped, does not control this process.
+        PAGE.store(null_mut(), Ordering::SeqCst);
         // SAFETY: the file that the parent has open too; nothing here uses it any more.
         unsafe { libc::close(FD.swap(-1, Ordering::SeqCst)) };
         buffer::forget();

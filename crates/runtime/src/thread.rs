@@ -58,6 +58,8 @@ pub(crate) struct Thread {
     pub(crate) resolving: Own<u32>,
     /// Number of times that the end of the thread was postponed.
     pub(crate) n_ends: Own<u32>,
+    /// In a gap of the recording: the number of events that are still left out, or [`buffer::UNTIL_RESUMED`]. Otherwise 0.
+    pub(crate) gap: Own<u64>,
     /// Lowest address of its stack; 0 if unknown.
     pub(crate) stack: Own<u64>,
     /// The cursor after the last range that a compiler's hook recorded.

@@ -99,10 +99,14 @@ pub(crate) fn record(
     } else if means.region.is_some() {
         region(batch, columns, at, means, rows, row);
     } else if columns.has(Columns::MARKS) {
+        let text = means.mark.and_then(|mark| mark.text(rows, row)).unwrap_or(&[]);
         let mut mark = |kind: u32, value: u64| {
             batch.marks.at.push(at);
             batch.marks.kind.push(kind);
             batch.marks.value.push(value);
+            if columns.has(Columns::MARK_TEXT) {
+                batch.marks.text.push_text(text);
+            }
         };
         let Some(sync) = &means.sync else { return mark(table, value(means.value).unwrap_or(0)) };
         let value = |field: usize| number(&rows.columns[field], row);

@@ -786,6 +786,10 @@ impl Reader for RowReader {
         &mut self.batch
     }
 
+    fn limit_records(&mut self, records: u32) {
+        self.batch_records = records.max(1);
+    }
+
     fn packed_bytes(&self) -> Option<u64> {
         Some(self.packed_bytes)
     }

@@ -8,6 +8,8 @@ use crate::column::Form;
 use quipu_model::aggregations::Aggregations;
 use quipu_model::lens::AccessKind;
 use quipu_model::schema::{Fidelity, Field, FieldFlags, Role, Schema, Type, Unit};
+use quipu_stream::batch::Rows;
+use quipu_stream::column::Column;
 use quipu_stream::meta::Metadata;
 use quipu_stream::schema as stream;
 use quipu_stream::wire::layout::Shape;
@@ -79,6 +81,8 @@ pub(crate) struct Means {
     pub(crate) region: Option<RegionMeans>,
     /// The fields of a synchronization operation, if records describe such operations.
     pub(crate) sync: Option<SyncMeans>,
+    /// The fields of a mark with a text, if records may be such marks.
+    pub(crate) mark: Option<MarkMeans>,
     /// Number of fields that no lens shows.
     pub(crate) n_beyond: u64,
 }
@@ -182,6 +186,38 @@ impl RegionMeans {
     }
 }
 
+/// The fields of a schema whose records are marks that the program set by name. SPEC: stream.md#what-verbs-make-of-it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MarkMeans {
+    /// The field that says which records are marks, and its number for them; all are if `None`.
+    which: Option<(usize, u64)>,
+    /// The field with the text.
+    text: usize,
+}
+
+impl MarkMeans {
+    fn of(schema: &stream::Schema) -> Option<MarkMeans> {
+        let find = |name: &str| schema.fields.iter().position(|field| field.field.name == name);
+        let text = find("text").filter(|at| matches!(schema.fields[*at].layout.shape, Shape::Text))?;
+        if schema.record.category.as_deref() == Some("mark") {
+            return Some(MarkMeans { which: None, text });
+        }
+        let which = find("which").filter(|at| is_number(&schema.fields[*at]))?;
+        let names = crate::column::names_of(&schema.fields[which].layout)?;
+        let (mark, _) = names.iter().find(|(_, name)| *name == "mark")?;
+        Some(MarkMeans { which: Some((which, mark)), text })
+    }
+
+    /// The text of a mark; `None` for a record that is not one.
+    pub(crate) fn text<'r>(&self, rows: &'r Rows, row: usize) -> Option<&'r [u8]> {
+        let is_mark = |(field, mark): (usize, u64)| crate::column::number(&rows.columns[field], row) == mark;
+        match &rows.columns[self.text] {
+            Column::Text(texts) if self.which.is_none_or(is_mark) => Some(texts.get(row)),
+            _ => None,
+        }
+    }
+}
+
 fn is_number(field: &stream::SchemaField) -> bool {
     matches!(Form::of(&field.layout), Form::Number) && field.layout.size <= 8
 }
@@ -218,6 +254,7 @@ impl Means {
             is_range: schema.record.category.as_deref() == Some("range"),
             region: RegionMeans::of(schema).filter(|_| find(Role::ADDRESS).is_some()),
             sync: None,
+            mark: MarkMeans::of(schema),
             n_beyond: 0,
         }
     }

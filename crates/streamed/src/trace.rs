@@ -227,6 +227,7 @@ fn columns_of(tables: &Tables) -> Columns {
     add(&|means| means.cpu.is_some(), Columns::THREAD_CPU);
     add(&|means| !means.is_access() && means.is_call(), Columns::CALLS);
     add(&|means| means.region.is_some(), Columns::REGIONS);
+    add(&|means| means.mark.is_some(), Columns::MARKS | Columns::MARK_TEXT);
     let is_mark = |(table, means): (usize, &Arc<Means>)| {
         let is_other = means.is_access() || means.is_call() || means.region.is_some();
         table != RECORDS && !is_other

@@ -116,8 +116,17 @@ fn arguments(limits: &Limits) -> Result<Vec<OsString>> {
     if limits.most_bytes.is_some() {
         return refuse("--max-size");
     }
-    if limits.start_at.is_some() {
-        return refuse("--start-at-function");
+    let refused = [
+        (limits.start_at.is_some(), "--start-at-function"),
+        (limits.stop_at.is_some(), "--stop-at-function"),
+        (!limits.only.is_empty(), "--only-module and --only-function"),
+        (!limits.skip.is_empty(), "--skip-module and --skip-function"),
+        (limits.start_after_time.is_some(), "--start-after"),
+        (limits.stop_after_time.is_some(), "--stop-after"),
+        (limits.toggled_by.is_some(), "--toggle-signal"),
+    ];
+    if let Some((_, option)) = refused.into_iter().find(|(is_asked, _)| *is_asked) {
+        return refuse(option);
     }
     let mut all = Vec::new();
     let mut add = |option: &str, value: u64| all.extend([option.into(), value.to_string().into()]);

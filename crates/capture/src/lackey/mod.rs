@@ -8,6 +8,7 @@ use crate::child::{Child, Prints};
 use crate::limits::Limits;
 use crate::program::{Program, find_in_path};
 use crate::record::{Job, Next, Observation, ProcessSummary, Summary};
+use crate::switch::{Switch, Turn};
 use quipu_drmemtrace::write::threads::Counted;
 use quipu_model::fresh::{Fresh, cannot};
 use quipu_model::{Columns, Error, ErrorKind, Result};
@@ -162,10 +163,11 @@ fn run(
     // Children would write to the same text. Lines about system calls are the only sign that there were any.
     command.args(["--child-silent-after-fork=yes", "--trace-syscalls=yes"]).arg(log);
     command.arg(&program.path).args(program.args.iter().skip(1));
+    let switch = Switch::new(limits);
     let mut child = Child::start(command, prints)?;
     let pid = child.pid();
     let (status, copied) = std::thread::scope(|scope| {
-        let copier = scope.spawn(|| copy(reader, limits, n_bytes, write));
+        let copier = scope.spawn(|| copy(reader, limits, &switch, n_bytes, write));
         let status = child.wait();
         // The text ends when the last writer is closed.
         drop(writer);
@@ -180,6 +182,9 @@ fn refuse(limits: &Limits, follows_forks: bool) -> Result<()> {
     let refused = [
         (limits.windows.is_some(), "--windows"),
         (limits.start_at.is_some(), "--start-at-function"),
+        (limits.stop_at.is_some(), "--stop-at-function"),
+        (!limits.only.is_empty(), "--only-module and --only-function"),
+        (!limits.skip.is_empty(), "--skip-module and --skip-function"),
         (follows_forks, "--follow-fork"),
     ];
     match refused.into_iter().find(|(is_asked, _)| *is_asked) {
@@ -226,11 +231,13 @@ impl Copied {
     }
 }
 
-/// Passes on lines from the first instruction after `start_after` until a limit is reached, then discards the rest, so that
-/// the program is not blocked. The same happens after an error of `write`, which is returned at the end.
+/// Passes on lines from the first instruction after `start_after` until a limit is reached, while the switch is on, then
+/// discards the rest, so that the program is not blocked. The same happens after an error of `write`, which is returned at
+/// the end.
 fn copy(
     reader: PipeReader,
     limits: &Limits,
+    switch: &Switch,
     n_bytes: &AtomicU64,
     mut write: impl FnMut(&[u8]) -> Result<()>,
 ) -> Result<Copied> {
@@ -239,6 +246,7 @@ fn copy(
     let (mut copied, mut n_seen, mut failure) = (Copied::default(), 0, None);
     let (after, most) = (limits.start_after.unwrap_or(0), limits.most_instrs.unwrap_or(u64::MAX));
     let most_bytes = limits.most_bytes.unwrap_or(u64::MAX);
+    let mut is_on = true;
     loop {
         line.clear();
         let failed = |cause| Error::new(ErrorKind::Io, "cannot read what Valgrind writes").because(cause);
@@ -252,7 +260,13 @@ fn copy(
         n_seen += u64::from(is_instr);
         let is_access = matches!(line.first_chunk(), Some(b" L " | b" S " | b" M "));
         copied.is_ended |= is_end(line);
-        if failure.is_some() || copied.is_limited || !(is_instr || is_access) || n_seen <= after {
+        if is_instr && switch.is_needed() {
+            let turn = switch.now();
+            is_on = turn == Turn::On;
+            copied.is_limited |= turn == Turn::Over;
+        }
+        let is_wanted = is_on && n_seen > after && (is_instr || is_access);
+        if failure.is_some() || copied.is_limited || !is_wanted {
             continue;
         }
         if is_instr && (copied.n_instrs == most || n_bytes.load(Ordering::Relaxed) >= most_bytes) {

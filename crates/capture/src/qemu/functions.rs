@@ -2,11 +2,13 @@
 //! starts, and all of them for events.
 
 use super::modules::Mapping;
+use crate::limits::Code;
 use crate::program::Program;
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use quipu_model::fresh::cannot;
 use quipu_model::{Error, ErrorKind, Result};
 use quipu_prism::observed::{Functions as NamedFunctions, NamedCode};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// The function to find.
@@ -56,6 +58,29 @@ impl Functions {
     }
 }
 
+/// The addresses of some code in a mapping; `None` if the mapping has none of it.
+pub(crate) fn addresses_of(code: &Code, mapping: &Mapping) -> Option<Range<u64>> {
+    let Mapping { start, end, offset, path } = mapping;
+    match code {
+        Code::Module(name) => is_called(path, name).then_some(*start..*end),
+        Code::Function(name) => {
+            let bytes = std::fs::read(path).ok()?;
+            let object = object::File::parse(&*bytes).ok()?;
+            let symbol = symbol_of(&object, name)?;
+            let at = offset_at(&object, symbol.address())?.checked_sub(*offset)?;
+            let first = start.wrapping_add(at);
+            (at < end.wrapping_sub(*start)).then(|| first..first.saturating_add(symbol.size().max(1)))
+        }
+    }
+}
+
+/// Whether a program or library is called so: by its path, its file name, or that without `.so` and what follows.
+fn is_called(path: &Path, name: &str) -> bool {
+    let file = path.file_name().unwrap_or_default().to_string_lossy();
+    let is_library = file.strip_prefix(name).is_some_and(|rest| rest == ".so" || rest.starts_with(".so."));
+    path == Path::new(name) || file == name || is_library
+}
+
 /// All functions of a file; none if it cannot be read.
 pub(crate) fn functions_of(path: &Path) -> NamedFunctions {
     let bytes = std::fs::read(path).unwrap_or_default();
@@ -72,10 +97,14 @@ pub(crate) fn functions_of(path: &Path) -> NamedFunctions {
 
 /// Offset of a function in its file.
 fn offset_of(object: &object::File<'_>, name: &str) -> Option<u64> {
-    let symbol = object.symbols().chain(object.dynamic_symbols()).find(|symbol| {
+    offset_at(object, symbol_of(object, name)?.address())
+}
+
+/// The symbol of a function.
+fn symbol_of<'d, 'f>(object: &'f object::File<'d>, name: &str) -> Option<object::Symbol<'d, 'f>> {
+    object.symbols().chain(object.dynamic_symbols()).find(|symbol| {
         symbol.is_definition() && symbol.name() == Ok(name) && symbol.kind() == SymbolKind::Text
-    })?;
-    offset_at(object, symbol.address())
+    })
 }
 
 /// Offset in a file of the function with this symbol's address.

@@ -16,7 +16,7 @@
 //! | `stream` | entries: instructions, accesses, outcomes, clock readings |
 //! | `pieces` | joins accesses that the emulator splits |
 //! | `events` | signals, and entries that wait for the end of their handlers |
-//! | `functions` | functions of programs by address; the one at which recording starts |
+//! | `functions` | functions of programs by address; those at which recording starts and stops; code that is named |
 //! | `modules` | the files of code, listed beside the trace |
 //! | `order` | entries of threads in the order of the clock, as events |
 //! | `process`, `session`, `target` | state shared by threads; the files of their entries |
@@ -112,9 +112,12 @@ impl Tools {
         Ok(Tools { program, emulator, plugin: plugin()? })
     }
 
-    /// The function at which counting starts, if the limits name one.
-    fn start_of(&self, limits: &Limits) -> Result<Option<Functions>> {
-        limits.start_at.as_deref().map(|name| Functions::new(&self.program, name)).transpose()
+    /// The functions at which recording starts and stops, if the limits name some.
+    fn ends_of(&self, limits: &Limits) -> Result<[Option<Functions>; 2]> {
+        let find = |name: &Option<String>| {
+            name.as_deref().map(|name| Functions::new(&self.program, name)).transpose()
+        };
+        Ok([find(&limits.start_at)?, find(&limits.stop_at)?])
     }
 }
 
@@ -138,7 +141,7 @@ struct Asked {
 /// those of [`Program::find`].
 pub fn record(job: &Job) -> Result<Summary> {
     let tools = Tools::find(&job.command)?;
-    let start_at = tools.start_of(&job.limits)?;
+    let [start_at, stop_at] = tools.ends_of(&job.limits)?;
     let shared = share()?;
     let path = job.output.clone().unwrap_or_else(|| default_name(&tools.program.name));
     let (fresh, folder) = Fresh::folder(&path, job.replace, &is_recorded)?;
@@ -148,7 +151,7 @@ pub fn record(job: &Job) -> Result<Summary> {
     let mut session = Session::new(machine, &tools.program.name, store, gate);
     let asked = Asked { children: job.follows_forks, accesses: true, clocks: false, drops: false };
     let command = tools.command(&shared, asked)?;
-    (session.is_split, session.start_at) = (job.follows_forks, start_at);
+    (session.is_split, session.start_at, session.stop_at) = (job.follows_forks, start_at, stop_at);
     let status = drain_all(&mut session, &shared, command, job.prints)?;
     let (processes, findings) = session.finish()?;
     if processes.is_empty() {
@@ -191,7 +194,7 @@ pub fn observe(observation: &Observation<'_>) -> Result<(Done, ExitStatus)> {
             .hint("use --max-instrs"));
     }
     let tools = Tools::find(command)?;
-    let start_at = tools.start_of(limits)?;
+    let [start_at, stop_at] = tools.ends_of(limits)?;
     let shared = share()?;
     let machine = tools.program.machine;
     let observed = to.begin(machine.arch(), COLUMNS)?;
@@ -205,7 +208,7 @@ pub fn observe(observation: &Observation<'_>) -> Result<(Done, ExitStatus)> {
         drops,
     };
     let command = tools.command(&shared, asked)?;
-    (session.is_split, session.start_at) = (follows_forks, start_at);
+    (session.is_split, session.start_at, session.stop_at) = (follows_forks, start_at, stop_at);
     let status = drain_all(&mut session, &shared, command, prints)?;
     let (processes, _) = session.finish()?;
     if processes.is_empty() {
@@ -253,6 +256,12 @@ fn nothing_recorded(session: &Session, limits: &Limits) -> Error {
             "the program never came to the function `{}`",
             limits.start_at.as_deref().unwrap_or_default()
         ));
+    }
+    if session.gate.has_names() {
+        return error.hint("the program executed no code of these names");
+    }
+    if limits.start_after_time.is_some() || limits.toggled_by.is_some() {
+        return error.hint("the program ended before recording was started");
     }
     match limits.start_after {
         Some(after) => error.hint(format!("the program executed no more than `{after}` instructions")),
@@ -329,6 +338,7 @@ fn drain_all(session: &mut Session, shared: &Shared, command: Command, prints: P
         readers.resize_with(shared.shape().n_slots as usize, || None);
         let mut failed = None;
         loop {
+            session.gate.tick();
             let bell = shared.bell();
             let is_done = session.is_done.load(Ordering::Acquire);
             let mut n_busy = 0;

@@ -1,7 +1,7 @@
 //! One recording: state shared by all of its threads, names of their files, and the summary.
 
 use super::code::Blocks;
-use super::functions::{Functions, functions_of};
+use super::functions::{Functions, addresses_of, functions_of};
 use super::modules::{Mapping, Modules};
 use super::order::Order;
 use super::process::Process;
@@ -37,6 +37,8 @@ pub(crate) struct Session {
     pub(crate) blocks: Blocks,
     /// The function at which counting starts, if one was requested.
     pub(crate) start_at: Option<Functions>,
+    /// The function at which recording stops, if one was requested.
+    pub(crate) stop_at: Option<Functions>,
     /// Process id of the program, and whether it has ended.
     pub(crate) main_pid: u32,
     pub(crate) is_done: AtomicBool,
@@ -145,6 +147,7 @@ impl Session {
             gate,
             blocks: Blocks::default(),
             start_at: None,
+            stop_at: None,
             main_pid: 0,
             is_done: AtomicBool::new(false),
             n_shards: AtomicU32::new(0),
@@ -196,6 +199,14 @@ impl Session {
     pub(crate) fn map(&self, image: Image, mapping: &Mapping) {
         if let Some(pc) = self.start_at.as_ref().and_then(|functions| functions.find(mapping)) {
             self.gate.start_at(pc);
+        }
+        for (code, is_only) in self.gate.names() {
+            if let Some(addresses) = addresses_of(code, mapping) {
+                self.gate.note(addresses, is_only);
+            }
+        }
+        if let Some(pc) = self.stop_at.as_ref().and_then(|functions| functions.find(mapping)) {
+            self.gate.stop_at(pc);
         }
         match &self.store {
             Store::Files { .. } => {

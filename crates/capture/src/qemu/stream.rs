@@ -77,6 +77,12 @@ pub(crate) struct Stream<'r> {
     window: Option<u64>,
     /// Whether the last recorded instruction is a branch in a window.
     is_behind_branch: bool,
+    /// For each block, by number: whether its code is recorded.
+    kept: FxHashMap<u32, bool>,
+    /// Whether the last block was of code that is recorded.
+    is_inside: bool,
+    /// How often execution has left code that is recorded.
+    n_gaps: u64,
     /// Where execution is expected to continue after a system call or a handler.
     expected: Option<Expected>,
     pub(super) events: Events,
@@ -116,6 +122,9 @@ impl<'r> Stream<'r> {
             was_written: false,
             window: None,
             is_behind_branch: false,
+            kept: FxHashMap::default(),
+            is_inside: false,
+            n_gaps: 0,
             expected: None,
             events: Events::default(),
         }
@@ -417,13 +426,26 @@ impl<'r> Stream<'r> {
     fn emit_gated(&mut self, block: &Block, number: u32, n: usize, last: Last) -> Result<usize> {
         let mut from = self.out.len();
         let pcs = block.entries[..n].iter().map(|entry| entry.addr.get());
-        let skip = if self.gate.has_begun() { Some(0) } else { self.gate.begins(pcs) };
+        let skip = if self.keeps(block, number) { self.gate.considers(pcs) } else { None };
+        let is_branch = n == block.ops.len() && block.exit != Exit::Through && last != Last::Open;
         let Some(skip) = skip.filter(|skip| *skip < n) else {
-            self.was_written &= n == 0;
+            // The successor of a branch that a function, the clock or a signal has cut off.
+            let is_owed = n > 0 && std::mem::take(&mut self.is_behind_branch) && !self.gate.is_over();
+            if is_owed {
+                let is_last = n == 1;
+                from = self.write(block, number, 0..1, if is_last { last } else { Last::Plain });
+                self.is_behind_branch = is_last && is_branch;
+            }
+            self.was_written &= n == 0 || is_owed && n == 1;
             return Ok(from);
         };
         let (first, wanted) = self.gate.pass((n - skip) as u64);
-        let is_branch = n == block.ops.len() && block.exit != Exit::Through && last != Last::Open;
+        // Between gaps in its code, each thread has windows of its own.
+        let part = self.gate.has_names().then_some(self.n_gaps);
+        let wanted = match (wanted, part) {
+            (Wanted::All(_), Some(part)) => Wanted::All(part),
+            (wanted, _) => wanted,
+        };
         let mut start = skip;
         // A branch has to be followed by its successor, so its window includes that instruction.
         let goes_on = matches!(wanted, Wanted::All(window) if self.window == Some(window));
@@ -450,7 +472,7 @@ impl<'r> Stream<'r> {
                 for i in start..n {
                     self.was_written &= i > skip;
                     if let Some(window) = self.gate.window_of(first + (i - skip) as u64) {
-                        self.enter(window)?;
+                        self.enter(part.unwrap_or(window))?;
                         let last = if i + 1 == n { last } else { Last::Plain };
                         from = self.write(block, number, i..i + 1, last);
                     } else {
@@ -461,6 +483,18 @@ impl<'r> Stream<'r> {
         }
         self.is_behind_branch = self.was_written && is_branch && self.gate.has_windows();
         Ok(from)
+    }
+
+    /// Whether code of a block is recorded, and no gap.
+    fn keeps(&mut self, block: &Block, number: u32) -> bool {
+        if !self.gate.has_names() {
+            return true;
+        }
+        let gate = self.gate;
+        let is_kept = *self.kept.entry(number).or_insert_with(|| gate.keeps(block.pc));
+        let was_inside = std::mem::replace(&mut self.is_inside, is_kept);
+        self.n_gaps += u64::from(was_inside && !is_kept);
+        is_kept
     }
 
     /// Makes `window` the current window, before its next instruction is written.

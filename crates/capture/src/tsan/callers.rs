@@ -84,6 +84,8 @@ impl Callers {
                 self.places.insert(event.object, Place { stack, depth });
             }
             sync::CONTEXT_RESTORE => self.continue_at(who, event.object),
+            // Functions were entered and left in the gap.
+            sync::RESUME if event.values[0] == sync::AFTER_GAP => self.stack_of(who).callers.clear(),
             sync::CONTEXT_MAKE => {
                 let [then, _] = event.values;
                 // A program that makes a context again at the same place needs its earlier stack no more.

@@ -4,6 +4,7 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | [`control`] | pausing, resuming and copying a recording while its program runs |
 //! | [`mod@file`] | recordings, whole or damaged |
 //! | [`merge`] | events of all threads, in an order in which they can have happened |
 //! | [`callers`] | call stacks |
@@ -21,6 +22,7 @@
 
 pub mod build_files;
 pub mod callers;
+pub mod control;
 pub mod file;
 mod freed;
 pub mod link;

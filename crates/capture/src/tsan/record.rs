@@ -5,6 +5,8 @@ use crate::library;
 use crate::limits::Limits;
 use crate::program::Program;
 use crate::record::{Job, Next, ProcessSummary, Summary};
+use crate::switch::{Switch, Turn};
+use crate::tsan::control::Running;
 use crate::tsan::file::Ending;
 use crate::tsan::runtime::{self, LIBRARY, Linked};
 use crate::tsan::trace::{Output, collect};
@@ -19,6 +21,10 @@ use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
+
+/// Time between two looks at the clock and the signals.
+const NAP: Duration = Duration::from_millis(20);
 
 /// Checks whether this front end can be used here. It needs only a program, or a library of it, that was compiled for it.
 ///
@@ -53,12 +59,32 @@ pub fn record(job: &Job) -> Result<Summary> {
     if let Some(path) = &loaded {
         runtime::load_first(&mut command, path);
     }
+    if let Some((of, every)) = job.limits.windows {
+        command.env("QUIPU_WINDOWS", format!("{of}/{every}"));
+    }
+    let switch = Switch::new(&job.limits);
+    let mut was_on = switch.now() == Turn::On;
+    if !was_on {
+        command.env("QUIPU_PAUSED", "1");
+    }
     let mut child = Child::start(command, job.prints)?;
     let pid = child.pid();
+    while switch.is_needed() && child.ended().is_none() {
+        let is_on = switch.now() == Turn::On;
+        was_on |= is_on;
+        folder.pause(!is_on)?;
+        std::thread::sleep(NAP);
+    }
     let status = child.wait()?;
+    if !was_on {
+        return Err(
+            Error::missing("nothing was recorded").hint("the program ended before recording was started")
+        );
+    }
+    let is_over = switch.now() == Turn::Over;
     let captures = folder.files(pid, job.follows_forks)?;
     let pool = Pool::new(std::thread::available_parallelism().map_or(1, usize::from))?;
-    let (mut processes, mut is_limited, mut warning) = (Vec::new(), false, None);
+    let (mut processes, mut is_limited, mut warning) = (Vec::new(), is_over, None);
     let findings = other_build(&program.path, loaded.as_deref())?.into_iter().collect();
     for (nth, (name, capture)) in captures.iter().enumerate() {
         // The first is the program itself.
@@ -172,8 +198,10 @@ fn refuse(limits: &Limits) -> Result<()> {
     let refused = [
         (limits.most_instrs.is_some(), "--max-instrs"),
         (limits.start_after.is_some(), "--start-after-instrs"),
-        (limits.windows.is_some(), "--windows"),
         (limits.start_at.is_some(), "--start-at-function"),
+        (limits.stop_at.is_some(), "--stop-at-function"),
+        (!limits.only.is_empty(), "--only-module and --only-function"),
+        (!limits.skip.is_empty(), "--skip-module and --skip-function"),
     ];
     match refused.into_iter().find(|(is_asked, _)| *is_asked) {
         None => Ok(()),
@@ -216,6 +244,13 @@ impl Captures {
         }
         pattern.extend_from_slice(b"/%p.quipu");
         OsString::from_vec(pattern)
+    }
+
+    /// Pauses or resumes all recordings so far; those of processes that have just started follow the next time.
+    fn pause(&self, is_paused: bool) -> Result<()> {
+        let files = fs::read_dir(&self.folder).map_err(|cause| cannot("list", &self.folder, cause))?;
+        let mut running = files.flatten().filter_map(|entry| Running::at(&entry.path()));
+        running.try_for_each(|running| running.set_paused(is_paused))
     }
 
     /// The recordings, those of the program's own process first; those of other processes only if requested.

@@ -83,6 +83,19 @@ pub fn kinds() -> Vec<&'static str> {
         .collect()
 }
 
+/// The text of a mark that the program set; `None` for other events.
+pub fn mark_of<'e>(event: &'e Event<'_>) -> Option<&'e [u8]> {
+    match event {
+        Event::Text { which: text::MARK, text, .. } => Some(*text),
+        _ => None,
+    }
+}
+
+/// Whether an event has a row, which all but padding have.
+pub fn has_row(event: &Event<'_>) -> bool {
+    !matches!(event, Event::Pad)
+}
+
 const ATOMICS: [(u8, &str); 11] = [
     (atomic::LOAD, "atomic-load"),
     (atomic::STORE, "atomic-store"),
@@ -134,7 +147,12 @@ impl Shower {
                 row.details.push(("call", Detail::Text(call_name(heap.call, "free").to_owned())));
             }
             Event::Untyped(heap) => heap_row(&mut row, "untyped", heap),
-            Event::Sync(event) => sync_row(&mut row, event),
+            Event::Sync(event) => {
+                if event.what == sync::RESUME && event.values[0] == sync::AFTER_GAP {
+                    self.callers_of(who).clear();
+                }
+                sync_row(&mut row, event);
+            }
             Event::Text { object, which, text } => text_row(&mut row, *object, *which, text),
             Event::Module { base, bytes, path } => {
                 (row.kind, row.addr, row.size) = ("module", Some(*base), Some(*bytes));
@@ -239,6 +257,7 @@ fn sync_row(row: &mut Row, event: &event::Sync) {
             }
         }
         sync::FENCE | sync::SIGNAL_FENCE => tell("order", Detail::Text(order_name(first).to_owned())),
+        sync::RESUME if first == sync::AFTER_GAP => tell("after-gap", Detail::Yes),
         sync::MUTEX_CREATE | sync::MUTEX_DESTROY | sync::FIBER_SWITCH if first != 0 => {
             tell("flags", Detail::Count(first));
         }

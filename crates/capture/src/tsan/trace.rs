@@ -6,10 +6,10 @@ use crate::tsan::freed::Freed;
 use crate::tsan::merge::{Told, Who, events};
 use crate::tsan::sites::{Sites, Sort, Unknown};
 use quipu_cacheray::record::{
-    ADD, ATOMIC, Access, Add, Dialect, READ, REMOVE, Record, Remove, UNALIGNED, WRITE,
+    ADD, ATOMIC, Access, Add, Dialect, MARK_PREFIX, READ, REMOVE, Record, Remove, UNALIGNED, WRITE,
 };
 use quipu_cacheray::write::{TraceWriter, Written};
-use quipu_cells::cell::{access, atomic, heap, sync};
+use quipu_cells::cell::{access, atomic, heap, sync, text};
 use quipu_cells::event::{self, Event};
 use quipu_model::damaged::{Damaged, Intake, SoFar};
 use quipu_model::fresh::{Replace, cannot};
@@ -30,6 +30,8 @@ use std::time::Duration;
 pub const MADE: &str = "cacheray";
 /// Type name of memory whose type is unknown, as Cacheray writes it.
 const UNTYPED: &[u8] = b"void*";
+/// Maximum length of a mark's text; readers take longer names for damage.
+const MAX_MARK_BYTES: usize = 4000;
 
 /// Duration of the recording: up to its end if known, otherwise up to the last frame that a thread started.
 pub fn duration(capture: &Capture, told: &Told) -> Duration {
@@ -309,6 +311,7 @@ impl Maker {
                 self.place_of.clear();
                 Ok(())
             }
+            Event::Text { object, which: text::MARK, text: name } => self.mark(who, *object, name),
             Event::Hole => {
                 self.summary.n_holes += 1;
                 Ok(())
@@ -547,6 +550,22 @@ impl Maker {
         }
         self.live.remove(&addr);
         self.put_remove(who, addr)
+    }
+
+    /// Writes a mark at the place that set it. SPEC: cacheray.md#marks.
+    fn mark(&mut self, who: Who, pc: u64, name: &[u8]) -> Result<()> {
+        // Readers take names with other characters for damage.
+        let written = |byte: &u8| if byte.is_ascii_graphic() || *byte == b' ' { *byte } else { b'?' };
+        let name: Vec<u8> =
+            MARK_PREFIX.iter().copied().chain(name.iter().take(MAX_MARK_BYTES).map(written)).collect();
+        self.writer.record(&Record::Add(Add {
+            tag: ADD,
+            addr: pc,
+            thread: who.tid,
+            element_bytes: 0,
+            n_elements: 0,
+            name: &name,
+        }))
     }
 
     fn put_add(&mut self, who: Who, region: &Allocated) -> Result<()> {

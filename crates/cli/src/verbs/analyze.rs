@@ -294,11 +294,13 @@ impl Options {
     /// file.
     fn check_whole(&self, tool: &str, is_undivided: bool, trace: &dyn Trace) -> quipu::model::Result<()> {
         let opening = &self.input.stored.opening;
-        if self.window() != Window::All || !is_undivided || self.input.arranging.rearranges() {
+        let arranging = &self.input.arranging;
+        let is_part = self.window() != Window::All || arranging.is_part();
+        if is_part || !is_undivided || arranging.rearranges() {
             return Err(Error::usage(format!(
                 "analysis `{tool}` judges whole traces only, as they were written"
             ))
-            .hint("leave out --skip, --take, --order, --per-core and intervals"));
+            .hint("leave out --skip, --take, --between, --order, --per-core and intervals"));
         }
         check_threads(trace, &opening.threads)
     }

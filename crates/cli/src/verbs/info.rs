@@ -69,7 +69,8 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     let mut fault = None;
     let (mut documents, mut values, mut verdicts) = (Vec::new(), Vec::new(), Vec::new());
     for path in &options.paths {
-        if options.opening.format.is_none() && is_capture(path) {
+        let is_plain = options.opening.format.is_none() && !options.arranging.is_part();
+        if is_plain && is_capture(path) {
             let info = captured::info(path, options.quick)?;
             verdicts.push(Verdict { findings: info.findings, ..Verdict::default() });
             documents.push(info.document);

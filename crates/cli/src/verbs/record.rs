@@ -1,5 +1,6 @@
 //! `quipu record`: records the execution of a program.
 
+use super::collect::duration;
 use quipu::model::fresh::{Replace, cannot};
 use quipu::model::harmless::shell_word;
 use quipu::model::number::counted;
@@ -8,10 +9,11 @@ use quipu::model::transform::packing_for;
 use quipu::model::{Damaged, Error, ErrorKind, Options as Settings};
 use quipu::source::{PackOptions, Packing, Source, Temporary};
 use quipu_capture::events::{self, How, Level};
-use quipu_capture::limits::Limits;
+use quipu_capture::limits::{Code, Limits, UserSignal};
 use quipu_capture::record::{
     Destination, FRONT_ENDS, FrontEnd, Job, Next, PROGRAM, Prints, ProcessSummary, Summary, TRACE, front_end,
 };
+use quipu_capture::tsan::control::Running;
 use quipu_console::input::Opening;
 use quipu_console::rewrite::{self, Answer, Target};
 use quipu_console::screen::{Outcome, Result, Screen};
@@ -78,15 +80,53 @@ pub(crate) struct Options {
     /// Start recording after this many instructions
     #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Limits")]
     start_after_instrs: Option<u64>,
-    /// Record the first N of every M instructions, each time as a window
+    /// Record the first N of every M instructions, each time as a window; for programs of `quipu cc`, of the events of each
+    /// thread
     #[arg(long, value_name = "N/M", value_parser = windows, help_heading = "Limits")]
     windows: Option<(u64, u64)>,
     /// Start recording at the first call of this function of the program or of a library that it loads; requires symbols
     #[arg(long, value_name = "NAME", help_heading = "Limits")]
     start_at_function: Option<String>,
+    /// Stop recording at a call of this function; with --start-at-function, recording starts again at the next call of that
+    /// one, each time as a window
+    #[arg(long, value_name = "NAME", help_heading = "Limits", conflicts_with = "windows")]
+    stop_at_function: Option<String>,
+    /// Start recording this long after the program: 500ms, 2s, 5m
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Limits")]
+    start_after: Option<Duration>,
+    /// Stop recording this long after the program started
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Limits")]
+    stop_after: Option<Duration>,
+    /// Start recording when `quipu record` itself gets this signal, USR1 or USR2, stop at the next one, and so on
+    #[arg(long, value_name = "SIGNAL", value_parser = signal, help_heading = "Limits", conflicts_with = "windows")]
+    toggle_signal: Option<UserSignal>,
+    /// Record only code of these programs and libraries: `prog`, `libz`, `libc.so.6`, or a path. Each time that the program
+    /// comes back to it begins a window
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Code", conflicts_with_all = OTHER_WINDOWS)]
+    only_module: Vec<String>,
+    /// Do not record code of these programs and libraries
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Code", conflicts_with_all = OTHER_WINDOWS)]
+    skip_module: Vec<String>,
+    /// Record only code of these functions, by their symbols, without what they call
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Code", conflicts_with_all = OTHER_WINDOWS)]
+    only_function: Vec<String>,
+    /// Do not record code of these functions
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Code", conflicts_with_all = OTHER_WINDOWS)]
+    skip_function: Vec<String>,
     /// Also record child processes, each into a folder of its own
     #[arg(long)]
     follow_fork: bool,
+    /// Instead of starting a program, control the recording of a running one that `quipu cc` compiled; with -o NAME.quipu,
+    /// write what it has recorded so far
+    #[arg(long, value_name = "PID", help_heading = "Running programs", conflicts_with_all = ["command", "events"])]
+    pid: Option<u32>,
+    /// Let the program with --pid record nothing until it is resumed; it notices when a buffer of some ten thousand events is
+    /// full
+    #[arg(long, help_heading = "Running programs", requires = "pid")]
+    pause: bool,
+    /// Let the program with --pid record again
+    #[arg(long, help_heading = "Running programs", requires = "pid", conflicts_with = "pause")]
+    resume: bool,
     /// List the recording methods, and which of them are usable here
     #[arg(long)]
     list: bool,
@@ -95,10 +135,13 @@ pub(crate) struct Options {
         value_name = "PROGRAM",
         trailing_var_arg = true,
         allow_hyphen_values = true,
-        required_unless_present = "list"
+        required_unless_present_any = ["list", "pid"]
     )]
     command: Vec<OsString>,
 }
+
+/// Options that make windows in other ways.
+const OTHER_WINDOWS: [&str; 3] = ["windows", "stop_at_function", "toggle_signal"];
 
 /// Most processes to report by name.
 const MOST_SAID: usize = 16;
@@ -108,6 +151,10 @@ Examples:
   quipu record -- ./prog input.txt
   quipu record -o matrix.dir --max-instrs 100M -- ./matrix 512
   quipu record --windows 1M/100M -- ./server
+  quipu record --start-at-function parse --stop-at-function render -- ./prog
+  quipu record --start-after 2s --stop-after 5s -- ./server
+  quipu record --skip-module libc,ld-linux-x86-64 -- ./prog
+  quipu record --pid 4711 -o so-far.quipu
   quipu cc -O2 list.c -o list && quipu record -o list.trace -- ./list
   quipu record -o - -- ./prog | quipu report -
   quipu record --events --with valgrind -o ls.events -- ls
@@ -128,6 +175,17 @@ fn packing(options: &Options) -> Result<PackOptions> {
     Ok(PackOptions { level: pack.level.or(Some(1)), ..pack })
 }
 
+/// Code by the names of modules and of functions.
+fn named(modules: &[String], functions: &[String]) -> Vec<Code> {
+    let modules = modules.iter().cloned().map(Code::Module);
+    modules.chain(functions.iter().cloned().map(Code::Function)).collect()
+}
+
+/// Parses the name of a signal that is free for programs to use.
+fn signal(text: &str) -> Result<UserSignal, String> {
+    UserSignal::named(text).ok_or_else(|| format!("expected USR1 or USR2, found `{text}`"))
+}
+
 /// Parses `N/M`, with 0 < N <= M.
 fn windows(text: &str) -> Result<(u64, u64), String> {
     let expected = || format!("expected how many of how many instructions, such as 1M/100M, found `{text}`");
@@ -141,6 +199,9 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         screen.text(&list())?;
         return Ok(Outcome::Fine);
     }
+    if let Some(pid) = options.pid {
+        return control(options, pid, screen);
+    }
     let front_end = front_end(&options.with, &options.command)?;
     let pack = packing(options)?;
     let limits = Limits {
@@ -148,8 +209,18 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         most_instrs: options.max_instrs,
         start_after: options.start_after_instrs,
         start_at: options.start_at_function.clone(),
+        stop_at: options.stop_at_function.clone(),
         windows: options.windows,
+        start_after_time: options.start_after,
+        stop_after_time: options.stop_after,
+        toggled_by: options.toggle_signal,
+        only: named(&options.only_module, &options.only_function),
+        skip: named(&options.skip_module, &options.skip_function),
     };
+    if let Some(signal) = options.toggle_signal {
+        let (name, pid) = (signal.name(), std::process::id());
+        screen.say(format_args!("recording starts and stops at each signal: kill -{name} {pid}"));
+    }
     if let (Some(detail), Some(output)) = (options.events, &options.output) {
         return store_events(options, front_end, &limits, (detail, output), screen);
     }
@@ -176,6 +247,39 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         0 => outcome,
         code => Outcome::Program(code),
     })
+}
+
+/// Pauses, resumes or copies the recording of a running program.
+fn control(options: &Options, pid: u32, screen: &Screen) -> Result<Outcome> {
+    let is_asked = options.pause || options.resume;
+    if !is_asked && options.output.is_none() {
+        let error = Error::usage("`--pid`: nothing is to be done");
+        return Err(error
+            .hint("say --pause, --resume, or -o NAME.quipu for what it has recorded so far")
+            .into());
+    }
+    if options.output.as_deref() == Some(Path::new("-")) {
+        return Err(Error::usage("`-o -`: not with `--pid`")
+            .hint("name a file, such as so-far.quipu")
+            .into());
+    }
+    let running = Running::of_process(pid)?;
+    if is_asked {
+        running.set_paused(options.pause)?;
+        let now = if options.pause { "paused" } else { "resumed" };
+        screen.say(format_args!("process {pid}: its recording `{}` is {now}", running.path().display()));
+    }
+    if let Some(output) = &options.output {
+        let replace = if options.force { Replace::Allowed } else { Replace::Never };
+        let n_bytes = running.snapshot(output, replace)?;
+        let name = output.to_string_lossy();
+        screen.say(format_args!(
+            "process {pid}: `{name}` has what it recorded so far, {}",
+            bytes_text(n_bytes)
+        ));
+        screen.say(format_args!("next: quipu view {}", shell_word(&name)));
+    }
+    Ok(Outcome::Fine)
 }
 
 /// Records a program; says on a terminal now and then how far that is.

@@ -256,7 +256,14 @@ fn serve(
     let quiet = Common { verbose: false, ..common.clone() };
     let top = if options.page.is_wanted() { 10 } else { 0 };
     let served = simulation::serve(top, n_records, trace, |planned, window| {
-        let extent = session::Extent { strict: false, ..input.extent(window) };
+        let extent = match window {
+            // Windows count along the whole trace, and what is read of it may begin anywhere.
+            Window::Records(range) if input.arranging.is_part() => {
+                session::Extent { most_records: range.end, ..input.extent(Window::All) }
+            }
+            window => input.extent(window),
+        };
+        let extent = session::Extent { strict: false, ..extent };
         match session::analyse(trace, planned, &extent, &quiet, screen) {
             Err(Stop::Fault(error)) if error.kind() == ErrorKind::Unsupported => Ok(Err(error)),
             outcome => outcome.map(Ok),

@@ -1,9 +1,9 @@
 //! `quipu sql`: SQL queries on traces.
 
-use quipu_console::Common;
 use quipu_console::input::Opening;
 use quipu_console::number;
 use quipu_console::screen::{Outcome, Result, Screen};
+use quipu_console::{BetweenMarks, Common};
 use std::path::PathBuf;
 
 /// Answer a question in SQL, straight off the trace, or ask for questions
@@ -20,6 +20,8 @@ pub(crate) struct Options {
     pub(crate) words: Vec<String>,
     #[command(flatten)]
     pub(crate) opening: Opening,
+    #[command(flatten)]
+    pub(crate) between: BetweenMarks,
     /// A program or library for symbol(pc) and source(pc), where the trace knows none; BASE is what was added to its addresses.
     /// Given any number of times
     #[arg(long, value_name = "FILE[@BASE]")]
@@ -134,7 +136,14 @@ pub(crate) fn run(options: &Options, _: &Common, _: &Screen) -> Result<Outcome> 
     for (_, path) in &traces {
         options.opening.open(path)?;
     }
-    let _ = (&options.form, options.memory, &options.output, options.force, &options.binary);
+    let _ = (
+        options.between.is_part(),
+        &options.form,
+        options.memory,
+        &options.output,
+        options.force,
+        &options.binary,
+    );
     Err(quipu::model::Error::unsupported("this program was built without its engine for SQL")
         .hint("`./dev quipu-sql` builds one with it, in some minutes; it is the feature `sql` of quipu-cli")
         .into())

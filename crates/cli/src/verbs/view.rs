@@ -57,7 +57,8 @@ pub(crate) struct Options {
     /// Print records as they are written, until the writer ends the trace or the run is interrupted, in order within each
     /// stream or file. For growing streams: their rows, and the traces that they carry, except formats whose record order is
     /// only known at the end
-    #[arg(long, conflicts_with_all = ["skip", "take", "skip_instrs", "take_instrs", "since", "until", "order", "limit"])]
+    #[arg(long, conflicts_with_all = ["skip", "take", "skip_instrs", "take_instrs", "since", "until", "order"],
+          conflicts_with_all = ["between", "limit"])]
     follow: bool,
     /// Syntax of x86 instructions
     #[arg(long, value_name = "SYNTAX", value_parser = ["att", "intel"])]
@@ -159,6 +160,7 @@ Examples:
   quipu view --columns pc,text,addr --limit 10 trace.zip
   quipu view --table args --kind text game.trace
   quipu view --kind alloc,lock,unlock prog.quipu
+  quipu view --between begin,end prog.quipu
   quipu view --table call.glDrawElements --json --frames 0-99 game.trace
   quipu view --follow --json run.quipu
 
@@ -171,8 +173,11 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     if options.follow {
         return follow(options, common, screen);
     }
-    if options.lists_events() && is_capture(&options.input.path) {
-        return view_capture(options, screen);
+    if options.lists_events()
+        && is_capture(&options.input.path)
+        && let Some(outcome) = view_capture(options, screen)?
+    {
+        return Ok(outcome);
     }
     let trace = options.arranging.open(&options.input)?;
     let table = options.table(&*trace);
@@ -201,7 +206,8 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         stream::print(job, merge, watch, quipu_console::terminal::stdout(), screen.is_quiet())
     })?;
     quipu_console::terminal::stdout().write_all(&shown.end)?;
-    let is_part = options.window() != Window::All || options.take_in_window().is_some();
+    let is_part =
+        options.arranging.is_part() || options.window() != Window::All || options.take_in_window().is_some();
     check_present(&*trace, awaited, &shown.absent, is_part)?;
     if common.verbose {
         session::say_speed(shown.records, None, started.elapsed(), screen);
@@ -311,8 +317,16 @@ impl Options {
     }
 }
 
-/// Lists the events of an instrumented program, with their source locations.
-fn view_capture(options: &Options, screen: &Screen) -> Result<Outcome> {
+/// Lists the events of an instrumented program, with their source locations. `None` if parts of it are wanted between marks
+/// other than those that it set itself.
+fn view_capture(options: &Options, screen: &Screen) -> Result<Option<Outcome>> {
+    let parts = match options.arranging.marks() {
+        None => Vec::new(),
+        Some(marks) => match captured::parts(&options.input.path, marks)? {
+            Some(parts) => parts,
+            None => return Ok(None),
+        },
+    };
     let choice = captured::Choice {
         skip: options.skip.unwrap_or(0),
         take: options.take.unwrap_or(u64::MAX),
@@ -321,10 +335,11 @@ fn view_capture(options: &Options, screen: &Screen) -> Result<Outcome> {
         threads: &options.input.opening.threads,
         pc: options.pc.as_ref(),
         addr: options.addr.as_ref(),
+        parts: &parts,
     };
     let form = if options.json { captured::Form::Json } else { captured::Form::Text };
     let findings = captured::view(&options.input.path, &choice, form)?;
-    Ok(Verdict { findings, meaning: OF_RECORDS, ..Verdict::default() }.tell(screen))
+    Ok(Some(Verdict { findings, meaning: OF_RECORDS, ..Verdict::default() }.tell(screen)))
 }
 
 impl Options {

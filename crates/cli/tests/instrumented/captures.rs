@@ -167,6 +167,68 @@ fn every_verb_reads_a_recording() {
     assert!(String::from_utf8(refused.stderr).unwrap().contains("unlock"));
 }
 
+/// Three rounds with 10 writes each between two marks, after 64 writes, and with one write after each.
+const ROUNDS: &str = r#"
+    #include <quipu.h>
+    #include <stdio.h>
+    static long cells[64];
+    __attribute__((noinline)) static void fill(long round) {
+        for (int i = 0; i < 10; i++) cells[i] = round;
+    }
+    __attribute__((noinline)) static void rest(long round) {
+        cells[63] = round;
+    }
+    int main(void) {
+        for (int i = 0; i < 64; i++) cells[i] = i;
+        for (long round = 0; round < 3; round++) {
+            QUIPU_MARK("begin");
+            fill(round);
+            QUIPU_MARK("end");
+            rest(round);
+        }
+        printf("%p\n", (void *)cells);
+        return 0;
+    }"#;
+
+#[test]
+fn verbs_read_what_is_between_marks() {
+    for_each(C, ROUNDS, "prog.c", &["-O0"], |scene, run| {
+        let [cells] = run.numbers()[..] else { panic!("{}", run.printed) };
+        let addr = format!("{cells:#x}..{:#x}", cells + 64 * 8);
+        let writes = |trace: &str, between: &[&str]| {
+            let view = ["view", "--json", "--kind", "write", "--addr", &addr, trace];
+            said(scene, &[&view[..], between].concat()).lines().count()
+        };
+        for trace in ["prog.quipu", "prog.trace"] {
+            assert_eq!(writes(trace, &[]), 64 + 3 * 11, "{trace}");
+            assert_eq!(writes(trace, &["--between", "begin,end"]), 3 * 10, "{trace}");
+            assert_eq!(writes(trace, &["--between", "end,begin"]), 2, "{trace}");
+            assert_eq!(writes(trace, &["--between", "begin,begin"]), 2 * 11, "{trace}");
+            assert_eq!(writes(trace, &["--between", ",begin"]), 64, "{trace}");
+            assert_eq!(writes(trace, &["--between", "end,"]), 3 + 2 * 10, "{trace}");
+            for verb in ["report", "analyze working-set", "info"] {
+                let words: Vec<&str> = verb.split(' ').chain(["--between", "begin,end", trace]).collect();
+                said(scene, &words);
+            }
+            let line = ["report", "--between", "begin,finish", trace];
+            let refused = quipu().current_dir(&scene.folder).args(line).output().unwrap();
+            let text = String::from_utf8(refused.stderr).unwrap();
+            assert_eq!(refused.status.code(), Some(2), "{text}");
+            assert!(text.contains("`finish`") && text.contains("begin (3), end (3)"), "{text}");
+        }
+        assert_eq!(writes("prog.quipu", &["--between", "fill,rest"]), 3 * 10);
+        said(scene, &["trim", "--between", ",begin", "prog.quipu", "-o", "part.quipu"]);
+        let shown =
+            ["view", "--json", "--format", "stream", "--kind", "write", "--addr", &addr, "part.quipu"];
+        let part = said(scene, &shown);
+        assert_eq!(part.lines().count(), 64);
+        let several = ["trim", "--between", "begin,end", "prog.quipu", "-o", "parts.quipu"];
+        let refused = quipu().current_dir(&scene.folder).args(several).output().unwrap();
+        let text = String::from_utf8(refused.stderr).unwrap();
+        assert!(refused.status.code() == Some(2) && text.contains("there are 3 parts"), "{text}");
+    });
+}
+
 /// Threads that take a lock, arrive at a barrier, and wait for a condition, a known number of times each.
 const LOCKS: &str = r#"
     #include <pthread.h>

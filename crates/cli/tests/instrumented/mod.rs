@@ -7,6 +7,7 @@
 // A test whose setup fails has failed.
 mod accesses;
 mod captures;
+mod control;
 mod copies;
 mod hooks;
 mod libraries;

@@ -284,6 +284,7 @@ impl Reader for CoreReader {
             let (records, instrs, is_wanted) = self.limits(lane, &segment);
             let Some(lane) = self.lanes.get_mut(&segment.file) else { break };
             lane.reader.limit(records, instrs);
+            lane.reader.limit_records(self.scan.batch_records);
             let has_batch = lane.reader.read()?.is_some();
             if has_batch {
                 if self.take(&segment, is_wanted) {
@@ -309,5 +310,10 @@ impl Reader for CoreReader {
 
     fn batch(&mut self) -> &mut Batch {
         &mut self.batch
+    }
+
+    fn limit_records(&mut self, records: u32) {
+        // Each thread's reader takes it over before it reads.
+        self.scan.batch_records = records.max(1);
     }
 }

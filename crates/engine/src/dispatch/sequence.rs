@@ -31,6 +31,8 @@ pub(super) struct SequenceReader {
     instrs: u64,
     /// Number of rows in the batch.
     n_rows: u32,
+    /// Maximum number of rows in a batch.
+    most_rows: u32,
     /// The core that had the last turn.
     core: usize,
     /// A step of that core that belongs to the next batch.
@@ -55,6 +57,7 @@ impl SequenceReader {
             records: 0,
             instrs: 0,
             n_rows: 0,
+            most_rows: MAX_ROWS,
             core: 0,
             pending: None,
             is_over: false,
@@ -160,7 +163,7 @@ impl Reader for SequenceReader {
         self.batch.clear();
         self.batch.span = self.span();
         self.n_rows = 0;
-        while !self.is_over && self.records < self.wanted.end && self.n_rows < MAX_ROWS {
+        while !self.is_over && self.records < self.wanted.end && self.n_rows < self.most_rows {
             let step = self.next_step();
             if !self.take(step)? {
                 self.pending = Some(step);
@@ -182,6 +185,10 @@ impl Reader for SequenceReader {
 
     fn batch(&mut self) -> &mut Batch {
         &mut self.batch
+    }
+
+    fn limit_records(&mut self, records: u32) {
+        self.most_rows = records.clamp(1, MAX_ROWS);
     }
 
     fn packed_bytes(&self) -> Option<u64> {

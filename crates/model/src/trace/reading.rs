@@ -135,6 +135,11 @@ pub trait Reader: Send {
     /// inspects a batch first and hands it on later.
     fn batch(&mut self) -> &mut Batch;
 
+    /// Limits the batches of further calls of [`read`](Reader::read) to this many records, as
+    /// [`Scan::batch_records`] does from the start: a caller for whom something begins at a certain record lets a batch end
+    /// there.
+    fn limit_records(&mut self, records: u32);
+
     /// Approximate number of bytes on disk that this read has consumed so far; for progress only. `None` if unknown.
     fn packed_bytes(&self) -> Option<u64> {
         None

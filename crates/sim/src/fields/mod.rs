@@ -271,6 +271,10 @@ impl Fields {
             return;
         }
         let (element_bytes, n_elements) = (regions.element_bytes[row], regions.n_elements[row]);
+        // Nothing of no bytes is a mark.
+        if element_bytes == 0 && n_elements == 0 {
+            return;
+        }
         let name = regions.type_name.get(row);
         let kind = self.kind_named(name);
         // Regions of records that are not read have no position.

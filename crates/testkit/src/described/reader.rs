@@ -115,4 +115,8 @@ impl Reader for DescribedReader {
     fn batch(&mut self) -> &mut Batch {
         &mut self.batch
     }
+
+    fn limit_records(&mut self, records: u32) {
+        self.batch_records = records.max(1);
+    }
 }

@@ -228,6 +228,9 @@ impl MemoryReader {
                 self.batch.marks.at.push(at);
                 self.batch.marks.kind.push(*kind);
                 self.batch.marks.value.push(*value);
+                if columns.has(Columns::MARK_TEXT) {
+                    self.batch.marks.text.push_empty(1);
+                }
             }
             Record::Call { function, edge, values } if columns.has(Columns::CALLS) => {
                 let calls = &mut self.batch.calls;
@@ -313,6 +316,10 @@ impl Reader for MemoryReader {
 
     fn batch(&mut self) -> &mut Batch {
         &mut self.batch
+    }
+
+    fn limit_records(&mut self, records: u32) {
+        self.scan.batch_records = records;
     }
 
     fn packed_bytes(&self) -> Option<u64> {
