@@ -147,12 +147,7 @@ impl Shower {
                 row.details.push(("call", Detail::Text(call_name(heap.call, "free").to_owned())));
             }
             Event::Untyped(heap) => heap_row(&mut row, "untyped", heap),
-            Event::Sync(event) => {
-                if event.what == sync::RESUME && event.values[0] == sync::AFTER_GAP {
-                    self.callers_of(who).clear();
-                }
-                sync_row(&mut row, event);
-            }
+            Event::Sync(event) => sync_row(&mut row, event),
             Event::Text { object, which, text } => text_row(&mut row, *object, *which, text),
             Event::Module { base, bytes, path } => {
                 (row.kind, row.addr, row.size) = ("module", Some(*base), Some(*bytes));
