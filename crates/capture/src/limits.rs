@@ -197,7 +197,7 @@ impl Gate {
         self.stop_pc.store(pc, Ordering::Relaxed);
     }
 
-    /// Looks at the clock and the signals. Whoever waits for the program calls this now and then.
+    /// Looks at the clock and the signals. The thread that waits for the program calls this now and then.
     pub(crate) fn tick(&self) {
         match self.switch.now() {
             Turn::Off => self.is_on.store(false, Ordering::Relaxed),

@@ -297,7 +297,7 @@ fn typed_accesses_become_entries_and_come_back() {
     let (code, answer, stderr) = converted(&["shapes.trace", "-o", &there, "--to", "drmemtrace"]);
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stderr.contains("carried over: accesses, threads"), "{stderr}");
-    assert!(stderr.contains("no room for:  regions of types, flags of atomic"), "{stderr}");
+    assert!(stderr.contains("no room for:  marks, regions of types, flags of atomic"), "{stderr}");
     let expected = [
         ("kept", "beginnings of threads", 1),
         ("kept", "accesses", 536),

@@ -657,8 +657,8 @@ mod tests {
         assert_eq!(
             commands,
             [format!(
-                "{LINK} -fsanitize=thread -g -mllvm -tsan-instrument-read-before-write=1 -mllvm \
-                 -tsan-distinguish-volatile=1 -fno-sanitize-link-runtime -g3 a.c -o a"
+                "{LINK} -fsanitize=thread -mllvm -tsan-instrument-read-before-write=1 -mllvm \
+                 -tsan-distinguish-volatile=1 -g -fno-sanitize-link-runtime -g3 a.c -o a"
             )]
         );
     }

@@ -63,7 +63,14 @@ pub(crate) struct Options {
     )]
     certificate: Option<PathBuf>,
     /// Fingerprint of the collector's certificate
-    #[arg(long, value_name = "TEXT", requires = "certificate", help_heading = "Access control")]
+    // Its text may begin with a hyphen.
+    #[arg(
+        long,
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        requires = "certificate",
+        help_heading = "Access control"
+    )]
     fingerprint: Option<String>,
     /// Create key and certificate: FILE for the collector (--accept), FILE.key for the sender alone
     #[arg(long, value_name = "FILE", conflicts_with = "to", help_heading = "Access control")]

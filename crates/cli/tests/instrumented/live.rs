@@ -202,6 +202,86 @@ fn threads_have_the_synchronization_of_the_recording() {
 }
 
 #[test]
+fn a_program_that_sends_nothing_is_reported() {
+    /// Ends before the runtime begins.
+    const SOURCE: &str = r#"
+        #include <sys/syscall.h>
+        #include <unistd.h>
+        static void leave(void) { syscall(SYS_exit_group, 0); }
+        __attribute__((section(".preinit_array"), used)) static void (*first)(void) = leave;
+        int main(void) { return 0; }"#;
+    let scene = Scene::new(C[0]);
+    scene.compile(SOURCE, "prog.c", &["-O1"]);
+    let run =
+        live(&scene, &["--with", "tsan", "--backend", "simplecount"], "out", &["./prog"]).output().unwrap();
+    assert_eq!(run.status.code(), Some(1), "{run:?}");
+    assert!(String::from_utf8_lossy(&run.stdout).contains("the program sent no events"), "{run:?}");
+}
+
+/// Numbers instead of the addresses and handles of synchronization, which differ between builds, in the order of the threads. Of
+/// the first thread, only what it does with other threads: the loader takes a lock of its own.
+fn structure(scene: &Scene, out: &str) -> Vec<Vec<String>> {
+    let mut numbers = BTreeMap::new();
+    let mut shown = |line: &String| {
+        let (kind, object) = line.strip_prefix("^ ").unwrap().split_once('^').unwrap();
+        let next = numbers.len();
+        format!("{kind} {}", *numbers.entry(object.to_owned()).or_insert(next))
+    };
+    let is_of_threads = |line: &&String| ["^ 3^", "^ 4^", "^ 5^"].iter().any(|kind| line.starts_with(kind));
+    let threads = synchronization(scene, out);
+    let (first, others) = threads.split_first().unwrap();
+    let first: Vec<String> = first.iter().filter(is_of_threads).map(&mut shown).collect();
+    std::iter::once(first).chain(others.iter().map(|lines| lines.iter().map(&mut shown).collect())).collect()
+}
+
+#[test]
+fn an_unmodified_program_has_the_synchronization_of_an_instrumented_one() {
+    /// Locks, spin locks and barriers, in an order that each thread keeps.
+    const SOURCE: &str = r#"
+        #include <pthread.h>
+        static pthread_mutex_t locks[2] = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER };
+        static pthread_spinlock_t spin;
+        static pthread_barrier_t barrier;
+        static long sum;
+        static void *work(void *which) {
+            for (int i = 0; i < 20; i++) {
+                pthread_mutex_lock(&locks[i % 3 == 0]);
+                sum += (long)which;
+                pthread_mutex_unlock(&locks[i % 3 == 0]);
+                if (i % 5 == 0) pthread_barrier_wait(&barrier);
+            }
+            pthread_spin_lock(&spin);
+            sum++;
+            pthread_spin_unlock(&spin);
+            return 0;
+        }
+        int main(void) {
+            pthread_t threads[3];
+            pthread_spin_init(&spin, 0);
+            pthread_barrier_init(&barrier, 0, 3);
+            for (long i = 0; i < 3; i++) pthread_create(threads + i, 0, work, (void *)i);
+            for (int i = 0; i < 3; i++) pthread_join(threads[i], 0);
+            return 0;
+        }"#;
+    if !cfg!(target_arch = "x86_64") || !crate::record::can_record("qemu") {
+        return;
+    }
+    let scene = Scene::new(C[0]);
+    scene.compile(SOURCE, "prog.c", &["-O1", "-pthread"]);
+    let options = ["-O1", "-pthread", "prog.c", "-o", "bare"];
+    assert!(Command::new("cc").current_dir(&scene.folder).args(options).status().unwrap().success());
+    let of = |with: &str, program: &str| {
+        let args = ["--with", with, "--backend", "stgen,l=textv2"];
+        let run = live(&scene, &args, with, &[program]).output().unwrap();
+        answer(&run);
+        structure(&scene, with)
+    };
+    let (instrumented, bare) = (of("tsan", "./prog"), of("qemu", "./bare"));
+    assert_eq!(instrumented.iter().map(Vec::len).collect::<Vec<_>>(), [6, 46, 46, 46]);
+    assert_eq!(bare, instrumented);
+}
+
+#[test]
 fn a_thread_that_takes_a_lock_reads_what_the_one_before_wrote() {
     /// Each thread adds to a number under a lock: all reads but the first are of what another thread may have written.
     const SOURCE: &str = r#"
@@ -404,7 +484,7 @@ fn if_one_side_is_killed_the_other_ends() {
             tell(argc > 2 ? argv[2] : "ended");
             return 0;
         }"#;
-    let n_kills: u64 = if is_full() { 50 } else { 10 };
+    let n_kills: u64 = if is_full() { 50 } else { 12 };
     let mut rng = quipu_testkit::Rng::new(11);
     let scene = Scene::new(C[0]);
     scene.compile(SOURCE, "prog.c", &["-O1", "-pthread"]);
@@ -412,7 +492,7 @@ fn if_one_side_is_killed_the_other_ends() {
         for file in ["begun", "ended"] {
             let _ = fs::remove_file(scene.path(file));
         }
-        let kills_program = nth % 2 == 0;
+        let (kills_program, kills_run) = [(true, false), (false, true), (true, true)][nth as usize % 3];
         // A program whose analysis was killed has to end by itself.
         let n = if kills_program { "100000000000" } else { "20000000" };
         let mut run = live(&scene, &["--backend", "simplecount"], "live", &["./prog", n]);
@@ -422,18 +502,22 @@ fn if_one_side_is_killed_the_other_ends() {
         }
         let program: i32 = fs::read_to_string(scene.path("begun")).unwrap().parse().unwrap();
         std::thread::sleep(Duration::from_micros(rng.below(60_000)));
+        if kills_run {
+            run.kill().unwrap();
+        }
         if kills_program {
             let killed = Command::new("kill").args(["-9", &program.to_string()]).status().unwrap();
             assert!(killed.success());
-            let status = ended(&mut run, "the analysis");
+        }
+        let status = ended(&mut run, "the analysis");
+        if !kills_run {
             assert_eq!(status.code(), Some(128 + 9), "kill {nth}");
             let mut said = String::new();
             run.stdout.take().unwrap().read_to_string(&mut said).unwrap();
             assert!(said.contains("ended without saying so"), "kill {nth}: {said}");
             assert_eq!(folders(&scene), 0, "kill {nth}");
-        } else {
-            run.kill().unwrap();
-            run.wait().unwrap();
+        }
+        if !kills_program {
             let start = Instant::now();
             while !scene.path("ended").exists() {
                 assert!(start.elapsed() < PATIENCE, "kill {nth}: the program does not end");
