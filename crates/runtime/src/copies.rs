@@ -28,7 +28,7 @@ hooks! { "rdx":
 
 hooks! { "rcx":
     __wrap_memcpy => copy;
-    __wrap_memmove => copy;
+    __wrap_memmove => displace;
     __wrap_mempcpy => copy_to_end;
     __wrap_memset => set;
     __wrap_memcmp => compare;
@@ -42,7 +42,7 @@ hooks! { "rcx":
 
 hooks! { "r8":
     __wrap___memcpy_chk => copy_checked;
-    __wrap___memmove_chk => copy_checked;
+    __wrap___memmove_chk => displace_checked;
     __wrap___mempcpy_chk => copy_to_end_checked;
     __wrap___memset_chk => set_checked;
     __wrap___strncpy_chk => copy_part_checked;
@@ -95,7 +95,19 @@ pub(crate) unsafe extern "C" fn copy(
     pc: u64,
 ) -> *mut c_void {
     copies(to, from, n_bytes, pc);
-    // SAFETY: passed on. Programs that copy within one place by `memcpy` get what they got from older C libraries.
+    // SAFETY: passed on.
+    unsafe { libc::memcpy(to, from, n_bytes) }
+}
+
+/// Copies memory that may overlap. A program's own `memmove` may call `memcpy`, so neither is done by the other.
+pub(crate) unsafe extern "C" fn displace(
+    to: *mut c_void,
+    from: *const c_void,
+    n_bytes: usize,
+    pc: u64,
+) -> *mut c_void {
+    copies(to, from, n_bytes, pc);
+    // SAFETY: passed on.
     unsafe { libc::memmove(to, from, n_bytes) }
 }
 
@@ -206,11 +218,12 @@ unsafe extern "C" fn compare(one: *const c_void, other: *const c_void, n_bytes: 
 
 unsafe extern "C" fn compare_texts(one: *const c_char, other: *const c_char, pc: u64) -> c_int {
     if is_recorded() {
-        // SAFETY: a text, with its end; as long as the other is equal to it, that has not ended either.
-        let n_read = unsafe {
-            let n_bytes = libc::strlen(one) + 1;
-            (n_equal(one.cast(), other.cast(), n_bytes) + 1).min(n_bytes)
+        // SAFETY: two texts; as long as they are equal and have not ended, both have a next byte.
+        let is_same = |at: &usize| unsafe {
+            let (byte, other) = (one.add(*at).read(), other.add(*at).read());
+            byte == other && byte != 0
         };
+        let n_read = 1 + (0..).take_while(is_same).count();
         reads(one.cast(), n_read, pc);
         reads(other.cast(), n_read, pc);
     }
@@ -244,6 +257,18 @@ unsafe extern "C" fn copy_checked(
     check(n_bytes, room);
     // SAFETY: passed on.
     unsafe { copy(to, from, n_bytes, pc) }
+}
+
+unsafe extern "C" fn displace_checked(
+    to: *mut c_void,
+    from: *const c_void,
+    n_bytes: usize,
+    room: usize,
+    pc: u64,
+) -> *mut c_void {
+    check(n_bytes, room);
+    // SAFETY: passed on.
+    unsafe { displace(to, from, n_bytes, pc) }
 }
 
 unsafe extern "C" fn copy_to_end_checked(

@@ -247,7 +247,7 @@ fn hooked_range(addr: u64, size: u64, pc: u64, flags: u16) {
 
 hooks! { "rcx":
     __tsan_memcpy => copies::copy;
-    __tsan_memmove => copies::copy;
+    __tsan_memmove => copies::displace;
     __tsan_memset => copies::set;
 }
 

@@ -835,7 +835,8 @@ extern "C" fn after_fork() {
 extern "C" fn in_child() {
     if STAGE.load(Ordering::SeqCst) != OFF {
         PARENT.store(pid(), Ordering::SeqCst);
-        // The page of the parent, which stays mapped, does not control this process.
+        // The page of the parent, which stays mapped, does not control this process; it begins as its parent is.
+        BEGINS_PAUSED.store(is_paused(), Ordering::Relaxed);
         PAGE.store(null_mut(), Ordering::SeqCst);
         // SAFETY: the file that the parent has open too; nothing here uses it any more.
         unsafe { libc::close(FD.swap(-1, Ordering::SeqCst)) };

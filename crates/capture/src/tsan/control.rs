@@ -5,8 +5,8 @@ use quipu_cells::layout::{Frame, process};
 use quipu_model::fresh::{Fresh, Replace, cannot};
 use quipu_model::{Error, Result};
 use std::fs::{self, File};
-use std::io;
-use std::os::unix::fs::FileExt;
+use std::io::{self, Read};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// The recording of a process, which may still be running.
@@ -23,11 +23,14 @@ impl Running {
     /// `Missing` if it writes none; `Io` if its files cannot be listed, or the recording not be opened for writing.
     pub fn of_process(pid: u32) -> Result<Running> {
         let folder = PathBuf::from(format!("/proc/{pid}/fd"));
-        let files = fs::read_dir(&folder).map_err(|cause| cannot("list", &folder, cause))?;
+        let files = fs::read_dir(&folder).map_err(|cause| match cause.kind() {
+            io::ErrorKind::NotFound => Error::missing(format!("there is no process {pid}")),
+            _ => cannot("list", &folder, cause),
+        })?;
         for entry in files.flatten() {
             let is_file = fs::metadata(entry.path()).is_ok_and(|meta| meta.is_file());
-            // Only a recording is opened for writing, and it may have been renamed since.
-            if is_file && is_recording(&entry.path()) {
+            // Others may have finished recordings open, for reading only. The file may have been renamed since.
+            if is_file && is_open_for_both(pid, &entry.file_name()) && is_recording(&entry.path()) {
                 let path = fs::read_link(entry.path()).unwrap_or_else(|_| entry.path());
                 let file = File::options().read(true).write(true).open(entry.path());
                 return Ok(Running { file: file.map_err(|cause| cannot("write", &path, cause))?, path });
@@ -82,9 +85,13 @@ impl Running {
     /// # Errors
     /// `Usage` if an existing file must stay; `Io` if a file cannot be read or written.
     pub fn snapshot(&self, to: &Path, replace: Replace) -> Result<u64> {
+        let meta = self.file.metadata().map_err(|cause| cannot("read", &self.path, cause))?;
+        if fs::metadata(to).is_ok_and(|known| (known.dev(), known.ino()) == (meta.dev(), meta.ino())) {
+            return Err(Error::usage("the process writes this file").in_file(to.display().to_string()));
+        }
         let (fresh, mut copy) = Fresh::file(to, replace)?;
-        // Its own position, so that the copy begins at the start.
-        let mut from = PositionedReader { file: &self.file, at: 0 };
+        // Its own position, so that the copy begins at the start; no more than there is now, while the program continues.
+        let mut from = PositionedReader { file: &self.file, at: 0 }.take(meta.len());
         let n_bytes = io::copy(&mut from, &mut copy).map_err(|cause| cannot("write", to, cause))?;
         drop(copy);
         fresh.commit()?;
@@ -98,12 +105,22 @@ struct PositionedReader<'f> {
     at: u64,
 }
 
-impl io::Read for PositionedReader<'_> {
+impl Read for PositionedReader<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let n = self.file.read_at(bytes, self.at)?;
         self.at += n as u64;
         Ok(n)
     }
+}
+
+/// Whether a process has opened a file, by its number, for reading and writing, as it does with its own recording.
+fn is_open_for_both(pid: u32, number: &std::ffi::OsStr) -> bool {
+    let about =
+        fs::read_to_string(Path::new(&format!("/proc/{pid}/fdinfo")).join(number)).unwrap_or_default();
+    let flags = about.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
+    // O_RDWR.
+    flags.is_some_and(|flags| flags & 3 == 2)
 }
 
 /// Whether a file begins with the page of a recording.

@@ -41,6 +41,12 @@ pub fn usable() -> Result<()> {
 /// [`Program::find`] and [`collect`].
 pub fn record(job: &Job) -> Result<Summary> {
     refuse(&job.limits)?;
+    if job.follows_forks && Switch::new(&job.limits).is_needed() {
+        return Err(Error::usage(
+            "`--follow-fork`: not with options that start and stop recording by time or signals",
+        )
+        .hint("use `QUIPU_PAUSE()` and `QUIPU_RESUME()` of quipu.h in the program"));
+    }
     let program = Program::find(&job.command)?;
     let path =
         job.output.clone().unwrap_or_else(|| format!("{}.{}.trace", program.name, std::process::id()).into());

@@ -118,7 +118,7 @@ pub(crate) struct Options {
     follow_fork: bool,
     /// Instead of starting a program, control the recording of a running one that `quipu cc` compiled; with -o NAME.quipu,
     /// write what it has recorded so far
-    #[arg(long, value_name = "PID", help_heading = "Running programs", conflicts_with_all = ["command", "events"])]
+    #[arg(long, value_name = "PID", help_heading = "Running programs", conflicts_with_all = NOT_OF_RUNNING)]
     pid: Option<u32>,
     /// Let the program with --pid record nothing until it is resumed; it notices when a buffer of some ten thousand events is
     /// full
@@ -142,6 +142,28 @@ pub(crate) struct Options {
 
 /// Options that make windows in other ways.
 const OTHER_WINDOWS: [&str; 3] = ["windows", "stop_at_function", "toggle_signal"];
+
+/// Options for programs that `record` starts.
+const NOT_OF_RUNNING: [&str; 18] = [
+    "command",
+    "events",
+    "with",
+    "container",
+    "level",
+    "follow_fork",
+    "max_size",
+    "max_instrs",
+    "start_after_instrs",
+    "windows",
+    "start_at_function",
+    "stop_at_function",
+    "start_after",
+    "stop_after",
+    "toggle_signal",
+    "only_module",
+    "skip_module",
+    "only_function",
+];
 
 /// Most processes to report by name.
 const MOST_SAID: usize = 16;
@@ -217,6 +239,12 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         only: named(&options.only_module, &options.only_function),
         skip: named(&options.skip_module, &options.skip_function),
     };
+    if let (Some(start), Some(stop)) = (options.start_after, options.stop_after)
+        && start >= stop
+    {
+        return Err(Error::usage("`--stop-after`: recording would stop before it starts")
+            .hint("both count from the start of the program: --start-after 1s --stop-after 3s"));
+    }
     if let Some(signal) = options.toggle_signal {
         let (name, pid) = (signal.name(), std::process::id());
         screen.say(format_args!("recording starts and stops at each signal: kill -{name} {pid}"));

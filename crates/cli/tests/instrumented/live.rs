@@ -225,6 +225,12 @@ fn structure(scene: &Scene, out: &str) -> Vec<Vec<String>> {
     let mut shown = |line: &String| {
         let (kind, object) = line.strip_prefix("^ ").unwrap().split_once('^').unwrap();
         let next = numbers.len();
+        // Spin locks are locks like others in the events of instrumented programs.
+        let kind = match kind {
+            "9" => "1",
+            "10" => "2",
+            other => other,
+        };
         format!("{kind} {}", *numbers.entry(object.to_owned()).or_insert(next))
     };
     let is_of_threads = |line: &&String| ["^ 3^", "^ 4^", "^ 5^"].iter().any(|kind| line.starts_with(kind));

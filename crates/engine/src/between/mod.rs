@@ -44,13 +44,11 @@ pub struct Between {
     pub to: Option<MarkName>,
 }
 
-/// The name of a mark, and its value if that matters.
+/// The name of a mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarkName {
-    /// Text of the mark, name of its kind, or name of a function.
+    /// Text of the mark, name of its kind (with `=VALUE` if the value matters), or name of a function.
     pub name: String,
-    /// The value that the mark must have; any if `None`.
-    pub value: Option<u64>,
 }
 
 impl FromStr for Between {
@@ -69,22 +67,35 @@ impl FromStr for Between {
 }
 
 impl MarkName {
-    /// The mark that `NAME` or `NAME=VALUE` means; `None` for an empty text.
+    /// The mark of this name; `None` for an empty text.
     fn of(text: &str) -> Option<MarkName> {
         let text = text.trim();
-        let valued = text.rsplit_once('=').and_then(|(name, value)| Some((name, count(value).ok()?)));
-        match valued {
-            _ if text.is_empty() => None,
-            Some((name, value)) => Some(MarkName { name: name.to_owned(), value: Some(value) }),
-            None => Some(MarkName { name: text.to_owned(), value: None }),
+        (!text.is_empty()).then(|| MarkName { name: text.to_owned() })
+    }
+
+    /// The name without its value, and the value. A text of a mark may look like that, too.
+    fn parts(&self) -> (&str, Option<u64>) {
+        let valued = self.name.rsplit_once('=');
+        match valued.and_then(|(kind, value)| Some((kind, count(value).ok()?))) {
+            Some((kind, value)) => (kind, Some(value)),
+            None => (&self.name, None),
         }
+    }
+
+    /// The kind of marks that it names, if it is one.
+    fn kind(&self) -> &str {
+        self.parts().0
+    }
+
+    /// The value that a mark of this kind must have; any if `None`.
+    fn value(&self) -> Option<u64> {
+        self.parts().1
     }
 }
 
 impl fmt::Display for MarkName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)?;
-        self.value.map_or(Ok(()), |value| write!(f, "={value}"))
+        f.write_str(&self.name)
     }
 }
 

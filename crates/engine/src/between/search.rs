@@ -74,6 +74,8 @@ struct Search<'t> {
     /// The same at the beginning of the current part.
     open: Option<Vec<u64>>,
     found: Found,
+    /// The first fault of the trace, which may have hidden marks.
+    fault: Option<Error>,
 }
 
 /// A kind of marks: whether it has the name of the first or of the second one, and the number of such marks without a text.
@@ -123,10 +125,11 @@ impl<'t> Search<'t> {
                 // No part yet.
                 spans: vec![Range { start: u64::MAX, end: 0 }; n_shards],
             },
+            fault: None,
         }
     }
 
-    /// Reads the trace with these columns. Faults of the trace are left to later reads to report.
+    /// Reads the trace with these columns. Faults of the trace are left to later reads to report, unless a mark is not found.
     fn read(&mut self, columns: Columns, watch: &Watch) -> Result<()> {
         let template = Scan { ahead: true, ..Scan::new(ShardId(0)).columns(columns) };
         let mut merge = Merge::new(self.trace, &template, watch)?;
@@ -137,7 +140,9 @@ impl<'t> Search<'t> {
             match merge.read() {
                 Ok(Some(merged)) => self.take(merged.batch),
                 Ok(None) => return Ok(()),
-                Err(_) => {}
+                Err(error) => {
+                    self.fault.get_or_insert(error);
+                }
             }
         }
     }
@@ -217,7 +222,7 @@ impl<'t> Search<'t> {
         let (trace, ends) = (self.trace, self.ends);
         let of_kind = self.kinds.entry(kind).or_insert_with(|| {
             let name = trace.mark_name(kind);
-            Kind { is: ends.map(|end| end.is_some_and(|end| end.name == name)), n: 0 }
+            Kind { is: ends.map(|end| end.is_some_and(|end| end.kind() == name)), n: 0 }
         });
         let mut is = of_kind.is;
         if text.is_empty() {
@@ -231,12 +236,10 @@ impl<'t> Search<'t> {
                 }
                 None => {}
             }
-            for (is, end) in is.iter_mut().zip(ends) {
-                *is |= end.is_some_and(|end| end.name.as_bytes() == text);
-            }
         }
         for (is, end) in is.iter_mut().zip(ends) {
-            *is &= end.and_then(|end| end.value).is_none_or(|wanted| wanted == value);
+            *is &= end.and_then(MarkName::value).is_none_or(|wanted| wanted == value);
+            *is |= !text.is_empty() && end.is_some_and(|end| end.name.as_bytes() == text);
         }
         is
     }
@@ -269,6 +272,9 @@ impl<'t> Search<'t> {
         }
         let absent = self.ends.iter().zip(self.met).find_map(|(end, met)| end.filter(|_| !met));
         if let Some(name) = absent {
+            if let Some(fault) = self.fault.take() {
+                return Err(fault);
+            }
             return Err(self.absent(name));
         }
         match self.ends {
