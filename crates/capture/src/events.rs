@@ -110,11 +110,8 @@ pub fn observe(
                 command.env("QUIPU_FOLLOW_FORK", if follows_forks { "1" } else { "0" });
                 command.env(DROP, if drops { "1" } else { "0" });
             })?;
-            let is_none = |fact: &Fact| fact.key == "front_ends" && fact.value.as_u64() == Some(0);
-            if done.losses.is_empty() && done.facts.iter().any(is_none) {
-                let what = "the program sent no events; compile it with this version of `quipu cc`";
-                done.losses.push(what.to_owned());
-            }
+            let what = "the program sent no events; compile it with this version of `quipu cc`";
+            refuse_nothing(&mut done, what);
             Ok(Some((done, status)))
         }
         (Way::Sent | Way::Stored, Destination::File { .. }) => {
@@ -131,7 +128,21 @@ pub fn observe(
 /// # Errors
 /// Errors of back ends and the system; nothing is written in that case.
 pub fn run(command: &[OsString], job: Job<'_>) -> Result<(Done, ExitStatus)> {
-    run_prepared(command, job, |_| {})
+    let is_own = *job.delivery == Delivery::Quipu;
+    let (mut done, status) = run_prepared(command, job, |_| {})?;
+    if is_own {
+        let what = "the program sent no events; observe it with `--with qemu`, or compile it with `quipu cc`";
+        refuse_nothing(&mut done, what);
+    }
+    Ok((done, status))
+}
+
+/// Adds a loss if no front end has sent anything.
+fn refuse_nothing(done: &mut Done, what: &str) {
+    let is_none = |fact: &Fact| fact.key == "front_ends" && fact.value.as_u64() == Some(0);
+    if done.losses.is_empty() && done.facts.iter().any(is_none) {
+        done.losses.push(what.to_owned());
+    }
 }
 
 /// The same, after `prepare` has changed the program's environment.

@@ -96,9 +96,7 @@ pub(crate) fn parts(path: &Path, wanted: &Between) -> Result<Option<Vec<Range<u6
     let (mut parts, mut n_events) = (Vec::new(), 0_u64);
     events(&capture, &mut |_, event| {
         if let Some(text) = mark_of(event) {
-            let is = |name: &Option<MarkName>| {
-                name.as_ref().is_some_and(|name| name.value.is_none() && name.name.as_bytes() == text)
-            };
+            let is = |name: &Option<MarkName>| name.as_ref().is_some_and(|name| name.name.as_bytes() == text);
             if is(&wanted.to)
                 && let Some(start) = open.take()
             {

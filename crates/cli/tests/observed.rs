@@ -207,6 +207,46 @@ fn calls_of_the_thread_library_are_synchronization() {
     }
 }
 
+/// A signal handler jumps out of a wait; the locks after it are seen.
+const JUMP_OUT_OF_A_WAIT: &str = r"
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <unistd.h>
+
+static sigjmp_buf there;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER, other = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+
+static void handler(int signal) { (void)signal; siglongjmp(there, 1); }
+
+int main(void) {
+    signal(SIGALRM, handler);
+    if (!sigsetjmp(there, 1)) {
+        pthread_mutex_lock(&mutex);
+        alarm(1);
+        pthread_cond_wait(&never, &mutex);
+    }
+    for (int i = 0; i < 100; i++) {
+        pthread_mutex_lock(&other);
+        pthread_mutex_unlock(&other);
+    }
+    return 0;
+}
+";
+
+#[test]
+fn a_jump_out_of_a_wait_hides_no_later_synchronization() {
+    if !cfg!(target_arch = "x86_64") || !can_record("qemu") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = compiled(folder.path(), "jump", JUMP_OUT_OF_A_WAIT, &["-O1"]);
+    let (code, live, said) = observed(folder.path(), &["--with", "qemu"], &[program.to_str().unwrap()]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(live["Lock"] >= 101 && live["Unlock"] >= 100, "{live:?}");
+}
+
 /// Calls that are left by a long jump, and by a signal handler's return.
 const JUMPS: &str = r"
 #include <setjmp.h>

@@ -293,7 +293,7 @@ impl Front {
                 }
             }
         }
-        counts.started(&of.threads.what);
+        counts.started(&of.threads.what, !self.names.is_empty());
         counts.enter(ledger);
         &self.batch
     }
@@ -428,6 +428,7 @@ impl Front {
                     counts.syncs += 1;
                 }
                 Some(_) => {}
+                None if (SYSTEM_CALLS..2 * SYSTEM_CALLS).contains(&id) => counts.system_calls += 1,
                 None => counts.nameless += 1,
             }
             return;

@@ -24,11 +24,12 @@ use std::thread::JoinHandle;
 /// # Errors
 /// `Usage` for an unknown name.
 pub fn level(text: &str) -> Result<Detail> {
+    // Without a hint, as an option's parser shows the message alone.
     Detail::parse(text).ok_or_else(|| {
-        Error::usage(format!("`{text}` is no level of detail")).hint(
-            "levels: all, communication, fixed, none, sigrind, valgrind, or fields of accesses, computations and control \
-             flow in hexadecimal, such as e0:90:80",
-        )
+        Error::usage(format!(
+            "`{text}` is no level of detail; levels: all, communication, fixed, none, sigrind, valgrind, or fields of \
+             accesses, computations and control flow in hexadecimal, such as e0:90:80"
+        ))
     })
 }
 

@@ -135,7 +135,7 @@ pub fn observe(observation: &Observation<'_>) -> Result<(Done, ExitStatus)> {
     }
     if copied.n_children > 0 {
         done.notes.push(format!(
-            "{} children were not observed; `--with qemu --follow-fork` observes them",
+            "children that were not observed: {}; `--with qemu --follow-fork` observes them",
             copied.n_children
         ));
     }

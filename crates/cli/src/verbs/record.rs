@@ -243,7 +243,8 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         && start >= stop
     {
         return Err(Error::usage("`--stop-after`: recording would stop before it starts")
-            .hint("both count from the start of the program: --start-after 1s --stop-after 3s"));
+            .hint("both count from the start of the program: --start-after 1s --stop-after 3s")
+            .into());
     }
     if let Some(signal) = options.toggle_signal {
         let (name, pid) = (signal.name(), std::process::id());

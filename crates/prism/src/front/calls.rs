@@ -108,6 +108,12 @@ impl Front {
         let frames = &mut self.calls.stack.frames;
         let Some((frame, outer)) = frames.split_last_mut() else { return };
         (frame.function, frame.start) = (Some(found.number), pc);
+        if known.is_some() {
+            // A jump out of a wait, say from a signal handler: that call synchronizes nothing any more.
+            for outer in outer.iter_mut().filter(|outer| outer.is_sync && outer.is_left(frame.level)) {
+                (outer.is_sync, outer.sync) = (false, None);
+            }
+        }
         if known.is_some() && outer.iter().all(|frame| !frame.is_sync) {
             (frame.is_sync, frame.sync) = (true, known);
             self.calls.tracking = self.arch.and_then(Tracking::begin);

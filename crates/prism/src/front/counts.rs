@@ -25,6 +25,7 @@ pub(super) struct Counts {
     pub(super) blind_outcomes: u64,
     pub(super) calls: u64,
     pub(super) nameless: u64,
+    pub(super) system_calls: u64,
     pub(super) cut_names: u64,
     pub(super) syncs: u64,
     pub(super) blind_syncs: u64,
@@ -34,10 +35,12 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    pub(super) fn started(&mut self, events: &[ThreadEvent]) {
+    /// Counts events of threads. Where a program is observed, signals are followed.
+    pub(super) fn started(&mut self, events: &[ThreadEvent], is_observed: bool) {
         for what in events {
             match what {
                 ThreadEvent::Start => self.starts += 1,
+                ThreadEvent::Interrupt | ThreadEvent::Resume if is_observed => {}
                 _ => self.thread_events += 1,
             }
         }
@@ -79,6 +82,7 @@ impl Counts {
             ("flushes", Outcome::Dropped, self.flushes),
             ("fetches", Outcome::Dropped, self.fetches),
             ("calls of functions without a name", Outcome::Dropped, self.nameless),
+            ("system calls that are no synchronization", Outcome::Dropped, self.system_calls),
             ("synchronization whose object is not recorded", Outcome::Dropped, self.blind_syncs),
             ("marks", Outcome::Dropped, self.marks),
             ("events of threads", Outcome::Dropped, self.thread_events),

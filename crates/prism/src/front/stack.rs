@@ -17,7 +17,7 @@ pub(crate) struct Frame {
     pub(crate) start: u64,
     return_to: u64,
     /// Address of the return address on the stack, if known.
-    level: Option<u64>,
+    pub(crate) level: Option<u64>,
     /// Whether it is a signal handler, which the system calls.
     is_handler: bool,
     /// Whether the call was shown as an event.
@@ -28,6 +28,14 @@ pub(crate) struct Frame {
     pub(crate) sync: Option<(u8, bool)>,
     /// Arguments, as far as they are known.
     pub(crate) args: [Option<u64>; 2],
+}
+
+impl Frame {
+    /// Whether a jump has left this call, because one that wrote its return address at `level` cannot be within it: stacks grow
+    /// downwards.
+    pub(crate) fn is_left(&self, level: Option<u64>) -> bool {
+        matches!((self.level, level), (Some(own), Some(new)) if new >= own)
+    }
 }
 
 /// An instruction that transfers control, until the next instruction shows the destination.
@@ -95,8 +103,10 @@ impl Stack {
             Transfer::Return => {
                 let is_its = |frame: &Frame| !frame.is_handler && frame.return_to == pc;
                 let same = |frame: &Frame| is_its(frame) && level.is_some() && frame.level == level;
+                // Calls whose levels are known differ by them.
+                let may_be = |frame: &Frame| is_its(frame) && (level.is_none() || frame.level.is_none());
                 let found = self.frames.iter().rposition(same);
-                match found.or_else(|| self.frames.iter().rposition(is_its)) {
+                match found.or_else(|| self.frames.iter().rposition(may_be)) {
                     Some(at) => Effect::Return(at),
                     None => Effect::None,
                 }
