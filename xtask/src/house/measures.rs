@@ -103,7 +103,8 @@ pub(crate) const MEASURES: &[Measure] = &[
     Measure {
         name: "flat-family-lines",
         what: "lines of the families of flat records (lackey, din and Cacheray together), but for their analyses",
-        goal: Goal::AtMost(2_300),
+        // 2,300 before Cacheray had marks.
+        goal: Goal::AtMost(2_320),
         take: |tree| {
             Ok(lines_of(tree, |path| {
                 FLAT_FAMILIES.iter().any(|folder| path.starts_with(folder)) && !path.ends_with("/counts.rs")

@@ -320,10 +320,7 @@ impl Run<'_> {
         loop {
             // The bell is read before the states: a slot that changes afterwards rings it again.
             let bell = self.memory.look(Shared::bell)?;
-            if self.bell != Some(bell) {
-                self.bell = Some(bell);
-                (0..n_slots).try_for_each(|slot| self.open(slot))?;
-            }
+            self.open_new(bell)?;
             let mut has_work = false;
             for slot in 0..self.lanes.len() {
                 has_work |= self.turn(slot, sink)?;
@@ -349,6 +346,16 @@ impl Run<'_> {
             self.end(slot, End::Open)?;
         }
         sink.finish()
+    }
+
+    /// Accepts new producers, if the bell has been rung since the last ones were.
+    fn open_new(&mut self, bell: u32) -> Result<()> {
+        if self.bell == Some(bell) {
+            return Ok(());
+        }
+        self.bell = Some(bell);
+        let n_slots = self.lanes.len() as u32; // As many as the shape has.
+        (0..n_slots).try_for_each(|slot| self.open(slot))
     }
 
     fn is_quiet(&self, bell: u32) -> Result<bool> {

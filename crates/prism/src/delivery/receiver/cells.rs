@@ -10,8 +10,8 @@ use crate::fault::Result;
 use crate::front::cells::{CELL_WORDS, creation, is_access, n_cells, stamp};
 use crate::hooks::Sink;
 use quipu_model::ThreadId;
-use quipu_ring::BadGroup;
 use quipu_ring::prism::{CHUNK_HEAD_WORDS, ChunkHead, KIND_EVENTS};
+use quipu_ring::{BadGroup, Shared};
 
 /// The cells of a chunk that are not events yet.
 #[derive(Debug)]
@@ -159,6 +159,9 @@ impl Run<'_> {
     /// earlier stamps.
     pub(super) fn deliver_cells(&mut self, slot: usize, sink: &mut dyn Sink) -> Result<()> {
         let Some(thread) = self.thread_of(slot) else { return Ok(()) };
+        // A thread that began since the last look may have ended before what this chunk has: it was joined there.
+        let bell = self.memory.look(Shared::bell)?;
+        self.open_new(bell)?;
         let is_other = |other: &usize| {
             *other != slot && self.thread_of(*other).is_some_and(|it| it.workload == thread.workload)
         };
