@@ -119,7 +119,7 @@ class Analyses:
         policy: Replacement policy: LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM or OPT; default LRU.
         prefetcher: Prefetcher of L1 data caches: none, nextline, stride or stream; default nextline.
         coherence: Invalidate written lines in other cores' caches.
-        machine: Machine of a real processor, such as amd-zen3; `quipu sim cache --machine list` lists them with their
+        machine: Machine of a real processor, such as amd-zen3; `quipu sim --machine list` lists them with their
             sources; default none.
         skip_refs: Skip this many records first; markers do not count; default 0.
         warmup_refs: Warm up with this many records, then start the statistics; default 0.
@@ -352,7 +352,7 @@ class Analyses:
         prefetcher: Prefetcher of L1 data caches: none, nextline, stride or stream; default nextline.
         coherence: Invalidate written lines in other cores' caches.
         config: Configuration file of drmemtrace's simulator; it defines all caches; default none.
-        machine: Machine of a real processor, such as amd-zen3; `quipu sim cache --machine list` lists them with their
+        machine: Machine of a real processor, such as amd-zen3; `quipu sim --machine list` lists them with their
             sources; default none.
         """
         options: dict[str, Any] = {
@@ -459,7 +459,7 @@ class Analyses:
         policy: Replacement policy: LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM or OPT; default LRU.
         prefetcher: Prefetcher of L1 data caches: none, nextline, stride or stream; default nextline.
         coherence: Invalidate written lines in other cores' caches.
-        machine: Machine of a real processor, such as amd-zen3; `quipu sim cache --machine list` lists them with their
+        machine: Machine of a real processor, such as amd-zen3; `quipu sim --machine list` lists them with their
             sources; default none.
         skip_refs: Skip this many records first; markers do not count; default 0.
         warmup_refs: Warm up with this many records, then start the statistics; default 0.
@@ -719,7 +719,7 @@ class Analyses:
         l2_entries: Entries of each L2 TLB; default 1024.
         l2_assoc: Its associativity; default 4.
         policy: Replacement policy: LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM or OPT; default LFU.
-        machine: Machine of a real processor, such as amd-zen3; `quipu sim cache --machine list` lists them with their
+        machine: Machine of a real processor, such as amd-zen3; `quipu sim --machine list` lists them with their
             sources; default none.
         skip_refs: Skip this many records first; markers do not count; default 0.
         warmup_refs: Warm up with this many records, then start the statistics; default 0.
@@ -796,7 +796,7 @@ class Analyses:
         coherence: Invalidate written lines in other cores' caches.
         cpu_scheduling: Run threads on the processors that the trace names.
         config: Configuration file of drmemtrace's simulator; it defines all caches; default none.
-        machine: Machine of a real processor, such as amd-zen3; `quipu sim cache --machine list` lists them with their
+        machine: Machine of a real processor, such as amd-zen3; `quipu sim --machine list` lists them with their
             sources; default none.
         """
         options: dict[str, Any] = {
