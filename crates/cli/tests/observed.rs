@@ -207,6 +207,73 @@ fn calls_of_the_thread_library_are_synchronization() {
     }
 }
 
+/// Two threads that do not end.
+const ENDLESS: &str = r"
+#include <pthread.h>
+
+static volatile long cells[2][1000];
+
+static void *work(void *which) {
+    for (long i = 0;; i++) cells[(long)which][i % 1000] = i;
+    return 0;
+}
+
+int main(void) {
+    pthread_t thread;
+    pthread_create(&thread, 0, work, 0);
+    work((void *)1);
+    return 0;
+}
+";
+
+#[test]
+fn if_a_program_or_its_analysis_is_killed_both_end() {
+    if !cfg!(target_arch = "x86_64") || !can_record("qemu") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = compiled(folder.path(), "endless", ENDLESS, &["-O1"]);
+    let mut rng = quipu_testkit::Rng::new(7);
+    let is_full = std::env::var("QUIPU_RECORD").is_ok_and(|how| how == "full");
+    for nth in 0..if is_full { 50 } else { 6 } {
+        let mut run = std::process::Command::new(assert_cmd::cargo::cargo_bin("quipu"));
+        run.current_dir(folder.path()).args(["run", "-q", "--backend", "simplecount", "--with", "qemu"]);
+        run.args(["--force", "-o", "out", "--"]).arg(&program);
+        let mut run =
+            run.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(300 + rng.below(500)));
+        let children =
+            std::process::Command::new("pgrep").args(["-P", &run.id().to_string()]).output().unwrap();
+        let children = String::from_utf8(children.stdout).unwrap();
+        let (kills_program, kills_run) = [(true, false), (false, true), (true, true)][nth % 3];
+        if kills_run {
+            run.kill().unwrap();
+        }
+        for child in children.lines().filter(|_| kills_program) {
+            std::process::Command::new("kill").args(["-9", child]).status().unwrap();
+        }
+        let start = std::time::Instant::now();
+        let patience = std::time::Duration::from_secs(60);
+        let status = loop {
+            if let Some(status) = run.try_wait().unwrap() {
+                break status;
+            }
+            assert!(start.elapsed() < patience, "kill {nth}: the analysis does not end");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        };
+        if !kills_run && !children.is_empty() {
+            assert_eq!(status.code(), Some(128 + 9), "kill {nth}: the program's own");
+        }
+        for child in children.lines() {
+            let state = || std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+            while state().split(") ").nth(1).is_some_and(|rest| !rest.starts_with('Z')) {
+                assert!(start.elapsed() < patience, "kill {nth}: the program does not end");
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        }
+    }
+}
+
 /// A signal handler jumps out of a wait; the locks after it are seen.
 const JUMP_OUT_OF_A_WAIT: &str = r"
 #include <pthread.h>

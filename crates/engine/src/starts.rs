@@ -5,7 +5,6 @@ use quipu_model::print::Printer;
 use quipu_model::schema::Schema;
 use quipu_model::trace::{CoreForm, PrintOptions};
 use quipu_model::{Columns, Error, Meta, Reader, Result, Scan, Shard, Trace, Window};
-use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Leaves out the first instructions of each shard: as many as the shard's entry in `skips` says, and none in shards beyond
@@ -79,13 +78,5 @@ impl Trace for LateTrace {
 
     fn core_form(&self) -> Option<&'static dyn CoreForm> {
         self.trace.core_form()
-    }
-
-    fn n_delivered_damaged(&self) -> u64 {
-        self.trace.n_delivered_damaged()
-    }
-
-    fn mark_name(&self, kind: u32) -> Cow<'static, str> {
-        self.trace.mark_name(kind)
     }
 }

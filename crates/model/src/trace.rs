@@ -339,7 +339,7 @@ pub trait Trace: Send + Sync {
     /// Number of times that readers of this trace delivered data that a later checksum proved damaged. If it grows while the
     /// trace is read, results from the batches are invalid; repeating the same scans leaves the damaged data out.
     fn n_delivered_damaged(&self) -> u64 {
-        0
+        self.origin().map_or(0, Trace::n_delivered_damaged)
     }
 
     /// The programs and libraries in the memory of the traced processes, as far as the trace states them; empty for formats
@@ -350,7 +350,7 @@ pub trait Trace: Send + Sync {
 
     /// The name of a kind of mark.
     fn mark_name(&self, kind: u32) -> Cow<'static, str> {
-        Cow::Owned(format!("mark {kind}"))
+        self.origin().map_or_else(|| Cow::Owned(format!("mark {kind}")), |trace| trace.mark_name(kind))
     }
 }
 

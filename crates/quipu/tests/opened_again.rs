@@ -295,6 +295,23 @@ fn unpacked(trace: &dyn Trace) -> (u64, u64) {
 }
 
 #[test]
+fn instructions_are_read_for_accesses_only_if_their_numbers_are_wanted() {
+    let place = tempfile::tempdir().unwrap();
+    let to = place.path().join("t.parquet");
+    written(&fixtures("drmemtrace/thr"), Form::Parquet, &[], &to);
+    let n_groups = |window| {
+        let again = opened(&to);
+        let before = unpacked(&*again).0;
+        let fields = Some(vec!["addr".to_owned()]);
+        let selection = Selection { window, fields, threads: 1, ..Selection::new("lens.accesses") };
+        assert!(all(&again, &selection).unwrap().n_rows() > 0);
+        unpacked(&*again).0 - before
+    };
+    let (plain, numbered) = (n_groups(Window::All), n_groups(Window::Instrs(0..u64::MAX)));
+    assert!(0 < plain && plain < numbered, "{plain} {numbered}");
+}
+
+#[test]
 fn groups_and_pages_outside_of_a_range_are_not_unpacked() {
     let place = tempfile::tempdir().unwrap();
     for has_positions in [true, false] {

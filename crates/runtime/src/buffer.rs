@@ -3,7 +3,7 @@
 //! All of this runs with signals blocked, about once for ten thousand accesses, but for the look at the last events.
 
 use crate::thread::{PARKED, Thread, put_sync, this};
-use crate::{checksum, live, modules, process};
+use crate::{checksum, live, modules, process, settings};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use quipu_cells::cell::{self, CELL_BYTES, LOW, sync};
@@ -144,7 +144,7 @@ fn begins_gap(thread: &Thread) -> bool {
         thread.gap.set(UNTIL_RESUMED);
         return true;
     }
-    let Some((n_buffers, n_left_out)) = process::windows() else { return false };
+    let Some((n_buffers, n_left_out)) = settings::windows() else { return false };
     // The sequence number of the next frame; the description of the thread has the first.
     let n_begun = thread.seq.get().saturating_sub(1);
     if thread.gap.get() > 0 || thread.buffer.get().is_null() || !n_begun.is_multiple_of(n_buffers) {

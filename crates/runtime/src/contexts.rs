@@ -4,7 +4,7 @@
 //! that continues at one are recorded. A context that ends continues at its successor without a call; its successor is
 //! recorded when the context is made.
 
-use crate::next::next;
+use crate::next::{next, passed_on};
 use crate::thread::put_sync;
 use quipu_cells::cell::sync;
 
@@ -24,35 +24,7 @@ macro_rules! places {
             })
         }
 
-        // SAFETY: the registers of arguments and the stack are as the caller left them when the C library's function begins.
-        // At the call, the stack is aligned as C wants it.
-        #[unsafe(naked)]
-        #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name() {
-            core::arch::naked_asm!(
-                "push rdi",
-                "push rsi",
-                "push rdx",
-                "push rcx",
-                "push r8",
-                "push r9",
-                "sub rsp, 8",
-                "mov rdx, [rsp + 56]",
-                "call {ours}",
-                "mov r11, rax",
-                "add rsp, 8",
-                "pop r9",
-                "pop r8",
-                "pop rcx",
-                "pop rdx",
-                "pop rsi",
-                "pop rdi",
-                // The number of arguments in vector registers, for `makecontext`.
-                "xor eax, eax",
-                "jmp r11",
-                ours = sym $ours,
-            )
-        }
+        passed_on!($name, $ours);
     )*};
 }
 

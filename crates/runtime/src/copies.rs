@@ -247,111 +247,55 @@ fn check(n_bytes: usize, room: usize) {
     }
 }
 
-unsafe extern "C" fn copy_checked(
-    to: *mut c_void,
-    from: *const c_void,
-    n_bytes: usize,
-    room: usize,
-    pc: u64,
-) -> *mut c_void {
-    check(n_bytes, room);
-    // SAFETY: passed on.
-    unsafe { copy(to, from, n_bytes, pc) }
+/// Functions that call another one with the same arguments but for the room, after a check of the bytes that it writes.
+macro_rules! checked {
+    ($($name:ident($($arg:ident: $type:ty),*; $room:ident) -> $out:ty, $n_bytes:expr => $plain:ident;)*) => {$(
+        unsafe extern "C" fn $name($($arg: $type,)* $room: usize, pc: u64) -> $out {
+            check($n_bytes, $room);
+            // SAFETY: passed on.
+            unsafe { $plain($($arg,)* pc) }
+        }
+    )*};
 }
 
-unsafe extern "C" fn displace_checked(
-    to: *mut c_void,
-    from: *const c_void,
-    n_bytes: usize,
-    room: usize,
-    pc: u64,
-) -> *mut c_void {
-    check(n_bytes, room);
-    // SAFETY: passed on.
-    unsafe { displace(to, from, n_bytes, pc) }
+/// Number of bytes of a text with its end.
+///
+/// # Safety
+/// As for `strlen`.
+unsafe fn size(text: *const c_char) -> usize {
+    // SAFETY: by this function's contract.
+    unsafe { libc::strlen(text) + 1 }
 }
 
-unsafe extern "C" fn copy_to_end_checked(
-    to: *mut c_void,
-    from: *const c_void,
-    n_bytes: usize,
-    room: usize,
-    pc: u64,
-) -> *mut c_void {
-    check(n_bytes, room);
-    // SAFETY: passed on.
-    unsafe { copy_to_end(to, from, n_bytes, pc) }
+/// Number of bytes of a text that is in `room` bytes, without its end, and of the first `n` of another, with an end.
+///
+/// # Safety
+/// As for `strnlen` of both.
+unsafe fn joined(one: *const c_char, room: usize, other: *const c_char, n: usize) -> usize {
+    // SAFETY: by this function's contract.
+    unsafe { libc::strnlen(one, room).saturating_add(libc::strnlen(other, n) + 1) }
 }
 
-unsafe extern "C" fn set_checked(
-    to: *mut c_void,
-    value: c_int,
-    n_bytes: usize,
-    room: usize,
-    pc: u64,
-) -> *mut c_void {
-    check(n_bytes, room);
-    // SAFETY: passed on.
-    unsafe { set(to, value, n_bytes, pc) }
-}
-
-unsafe extern "C" fn copy_text_checked(
-    to: *mut c_char,
-    from: *const c_char,
-    room: usize,
-    pc: u64,
-) -> *mut c_char {
-    // SAFETY: passed on, here and in the next line.
-    check(unsafe { libc::strlen(from) } + 1, room);
-    // SAFETY: as above.
-    unsafe { copy_text(to, from, pc) }
-}
-
-unsafe extern "C" fn copy_text_to_end_checked(
-    to: *mut c_char,
-    from: *const c_char,
-    room: usize,
-    pc: u64,
-) -> *mut c_char {
-    // SAFETY: passed on, here and in the next line.
-    check(unsafe { libc::strlen(from) } + 1, room);
-    // SAFETY: as above.
-    unsafe { put_text(to, from, pc) }
-}
-
-unsafe extern "C" fn copy_part_checked(
-    to: *mut c_char,
-    from: *const c_char,
-    n: usize,
-    room: usize,
-    pc: u64,
-) -> *mut c_char {
-    check(n, room);
-    // SAFETY: passed on.
-    unsafe { copy_part(to, from, n, pc) }
-}
-
-unsafe extern "C" fn append_checked(
-    to: *mut c_char,
-    from: *const c_char,
-    room: usize,
-    pc: u64,
-) -> *mut c_char {
-    // SAFETY: passed on; the first text is looked for in its room only.
-    check(unsafe { libc::strnlen(to, room) + libc::strlen(from) } + 1, room);
-    // SAFETY: passed on.
-    unsafe { append(to, from, pc) }
-}
-
-unsafe extern "C" fn append_part_checked(
-    to: *mut c_char,
-    from: *const c_char,
-    n: usize,
-    room: usize,
-    pc: u64,
-) -> *mut c_char {
-    // SAFETY: passed on; the first text is looked for in its room only.
-    check(unsafe { libc::strnlen(to, room) + libc::strnlen(from, n) } + 1, room);
-    // SAFETY: passed on.
-    unsafe { append_part(to, from, n, pc) }
+checked! {
+    copy_checked(to: *mut c_void, from: *const c_void, n: usize; room) -> *mut c_void, n => copy;
+    displace_checked(to: *mut c_void, from: *const c_void, n: usize; room) -> *mut c_void, n => displace;
+    copy_to_end_checked(to: *mut c_void, from: *const c_void, n: usize; room) -> *mut c_void, n => copy_to_end;
+    set_checked(to: *mut c_void, value: c_int, n: usize; room) -> *mut c_void, n => set;
+    copy_part_checked(to: *mut c_char, from: *const c_char, n: usize; room) -> *mut c_char, n => copy_part;
+    copy_text_checked(to: *mut c_char, from: *const c_char; room) -> *mut c_char, {
+        // SAFETY: passed on.
+        unsafe { size(from) }
+    } => copy_text;
+    copy_text_to_end_checked(to: *mut c_char, from: *const c_char; room) -> *mut c_char, {
+        // SAFETY: passed on.
+        unsafe { size(from) }
+    } => copy_text_to_end;
+    append_checked(to: *mut c_char, from: *const c_char; room) -> *mut c_char, {
+        // SAFETY: passed on; the first text is looked for in its room only.
+        unsafe { joined(to, room, from, usize::MAX) }
+    } => append;
+    append_part_checked(to: *mut c_char, from: *const c_char, n: usize; room) -> *mut c_char, {
+        // SAFETY: passed on, as above.
+        unsafe { joined(to, room, from, n) }
+    } => append_part;
 }

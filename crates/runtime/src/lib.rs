@@ -10,6 +10,7 @@
 //! | `thread` | state of each thread, and writing cells: without locks, allocation or system calls |
 //! | `buffer` | full buffers, beginning and end of threads |
 //! | `process` | the file, the start, fork, exit |
+//! | `settings` | the environment, the path of the file |
 //! | `live` | sending to an analysis in place of the file |
 //! | `checksum` | CRC-32C by the processor's instruction |
 //! | `modules` | loaded modules and their addresses |
@@ -59,6 +60,7 @@ mod live;
 mod modules;
 mod next;
 mod process;
+mod settings;
 mod thread;
 mod threads;
 

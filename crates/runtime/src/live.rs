@@ -9,7 +9,7 @@
 //! SPEC: prism.md#cells
 
 use crate::buffer::{self, Buffer, Quiet};
-use crate::next::Next;
+use crate::next::{Next, passed_on};
 use crate::process;
 use crate::thread::{Thread, this};
 use core::cell::Cell as Own;
@@ -475,30 +475,7 @@ extern "C" fn fail() -> c_int {
 /// them, are passed on.
 macro_rules! last {
     ($($name:ident => $ours:ident = $text:literal;)*) => {$(
-        #[unsafe(naked)]
-        #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name() {
-            core::arch::naked_asm!(
-                "push rdi",
-                "push rsi",
-                "push rdx",
-                "push rcx",
-                "push r8",
-                "push r9",
-                "push rax",
-                "call {ours}",
-                "mov r11, rax",
-                "pop rax",
-                "pop r9",
-                "pop r8",
-                "pop rcx",
-                "pop rdx",
-                "pop rsi",
-                "pop rdi",
-                "jmp r11",
-                ours = sym $ours,
-            )
-        }
+        passed_on!($name, $ours);
 
         /// Sends what there is, and returns the function that the program calls.
         extern "C" fn $ours() -> *mut c_void {

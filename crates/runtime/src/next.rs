@@ -64,4 +64,40 @@ macro_rules! next {
     (@new $name:literal, $version:literal) => { $crate::next::Next::with_version($name, $version) };
 }
 
+/// A function in place of another one, with any arguments: calls `$ours` with the first two, the address of the caller in place
+/// of the third, and continues at the function that it returns as if the program had called that.
+macro_rules! passed_on {
+    ($name:ident, $ours:ident) => {
+        // SAFETY: the registers of arguments, also the number of those in vector registers, and the stack are as the caller left
+        // them when the other function begins. At the call, the stack is aligned as C wants it: by seven registers and the
+        // return address.
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                "push rdi",
+                "push rsi",
+                "push rdx",
+                "push rcx",
+                "push r8",
+                "push r9",
+                "push rax",
+                "mov rdx, [rsp + 56]",
+                "call {ours}",
+                "mov r11, rax",
+                "pop rax",
+                "pop r9",
+                "pop r8",
+                "pop rcx",
+                "pop rdx",
+                "pop rsi",
+                "pop rdi",
+                "jmp r11",
+                ours = sym $ours,
+            )
+        }
+    };
+}
+
 pub(crate) use next;
+pub(crate) use passed_on;

@@ -4,24 +4,22 @@
 //! done for the records to be readable: not at exit, and not by a process that is killed or replaces itself.
 
 use crate::buffer::{self, Buffer, Quiet, set_signals};
-use crate::thread::{forget_stamps, last_stamp, put_sync, text_at, this};
+use crate::settings::{
+    self, ANALYSIS, BEGINS_PAUSED, FOLLOWS, MAX_BYTES, PATH_BYTES, expand, string, variable,
+};
+use crate::thread::{forget_stamps, last_stamp, put_sync, this};
 use crate::{checksum, live};
-use core::ffi::{CStr, c_int, c_void};
+use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use quipu_cells::cell::sync;
 use quipu_cells::describe::{
     DESCRIPTION, DESCRIPTION_CRC, META_VERSION, N_DESCRIBED, N_OF_PROCESS, Process, Writer, schema,
 };
 use quipu_cells::layout::{
-    BUFFER_BYTES, BUFFER_CELLS, FRAME_ALIGN, FRAME_BYTES, Frame, HEADER_BYTES, OPEN as OPEN_STATE, SYNC,
-    TRAILER_BYTES, encoding, flag, kind, open as head, process,
+    BUFFER_BYTES, FRAME_ALIGN, FRAME_BYTES, Frame, HEADER_BYTES, OPEN as OPEN_STATE, SYNC, TRAILER_BYTES,
+    encoding, flag, kind, open as head, process,
 };
-
-/// Maximum length of a path.
-const PATH_BYTES: usize = 4096;
-/// The default name of a file: the program and its process.
-const DEFAULT_PATTERN: &[u8] = b"%n.%p.quipu";
 
 const NEW: u32 = 0;
 const OPENING: u32 = 1;
@@ -57,18 +55,6 @@ static IS_ENDING: AtomicBool = AtomicBool::new(false);
 static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 /// The process that this one was forked from, if that was traced; otherwise 0.
 static PARENT: AtomicU64 = AtomicU64::new(0);
-/// Whether recordings begin paused.
-static BEGINS_PAUSED: AtomicBool = AtomicBool::new(false);
-/// Windows: the number of buffers that a thread fills, and the number of events that it leaves out after them; 0 for none.
-static WINDOW: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
-/// Whether forked processes are traced.
-static FOLLOWS: AtomicBool = AtomicBool::new(true);
-static MAX_BYTES: AtomicU64 = AtomicU64::new(0);
-
-/// The pattern from the environment, stored because programs change their environment and directory.
-static mut PATTERN: [u8; PATH_BYTES] = [0; PATH_BYTES];
-static PATTERN_BYTES: AtomicUsize = AtomicUsize::new(0);
-
 /// True if nothing is recorded any more.
 pub(crate) fn is_off() -> bool {
     STAGE.load(Ordering::Relaxed) == OFF
@@ -77,13 +63,6 @@ pub(crate) fn is_off() -> bool {
 /// True while another process has paused the recording.
 pub(crate) fn is_paused() -> bool {
     page(process::CONTROL).is_some_and(|control| control.load(Ordering::Relaxed) == process::PAUSED)
-}
-
-/// The number of buffers in a window, more than 0, and the number of events that a thread leaves out after it.
-pub(crate) fn windows() -> Option<(u64, u64)> {
-    let [taken, left_out] = &WINDOW;
-    let left_out = left_out.load(Ordering::Relaxed);
-    (left_out > 0).then(|| (taken.load(Ordering::Relaxed).max(1), left_out))
 }
 
 /// The process that the file belongs to.
@@ -209,16 +188,16 @@ pub(crate) fn is_open() -> bool {
 /// Opens the file; called by only one thread.
 fn open() -> bool {
     // A child of a process that sends does so, too.
-    if live::is_on() || is_asked_to_send() {
+    if live::is_on() || settings::names_analysis() {
         return send();
     }
-    if PATTERN_BYTES.load(Ordering::Relaxed) == 0 && !read_environment() {
+    if !settings::read() {
         return false;
     }
     let mut path = [0; PATH_BYTES];
     let mut is_said = false;
     for attempt in 1..=99 {
-        if !expand(attempt, &mut path) {
+        if !expand(attempt, PARENT.load(Ordering::Relaxed) != 0, &mut path) {
             give_up(b"the path in QUIPU_OUT is too long");
             return false;
         }
@@ -245,16 +224,6 @@ fn open() -> bool {
     false
 }
 
-/// Whether the environment names an analysis, and no file.
-fn is_asked_to_send() -> bool {
-    let is_new = PATTERN_BYTES.load(Ordering::Relaxed) == 0;
-    let is_named = |path: &CStr| !path.is_empty();
-    is_new && variable(c"QUIPU_OUT").is_none() && string(ANALYSIS).is_some_and(is_named)
-}
-
-/// The variable with the path of the analysis' memory: `quipu_ring::prism::ENVIRONMENT`.
-const ANALYSIS: &CStr = c"QUIPU_PRISM";
-
 /// Begins to send to an analysis; false if it takes nothing.
 fn send() -> bool {
     if !live::is_on() {
@@ -271,167 +240,6 @@ fn send() -> bool {
     IS_ENDING.store(false, Ordering::SeqCst);
     register();
     true
-}
-
-/// Reads the options from the environment; false if nothing is to be recorded.
-fn read_environment() -> bool {
-    let pattern = match variable(c"QUIPU_OUT") {
-        Some(pattern) => pattern,
-        // SAFETY: the C library's own string.
-        None if unsafe { text_at(program_invocation_short_name) }.is_some_and(is_trial) => return false,
-        None => DEFAULT_PATTERN,
-    };
-    if pattern.is_empty() || pattern == b"off" {
-        return false;
-    }
-    FOLLOWS.store(variable(c"QUIPU_FOLLOW_FORK") != Some(b"0"), Ordering::Relaxed);
-    BEGINS_PAUSED.store(variable(c"QUIPU_PAUSED") == Some(b"1"), Ordering::Relaxed);
-    read_windows();
-    let number = variable(c"QUIPU_MAX_BYTES").unwrap_or(b"0");
-    let number = core::str::from_utf8(number).ok().and_then(|text| text.parse().ok());
-    MAX_BYTES.store(number.unwrap_or(0), Ordering::Relaxed);
-    let bytes = &raw mut PATTERN;
-    // SAFETY: only the thread that opens the file is here, and readers come after it.
-    let bytes = unsafe { &mut *bytes };
-    let mut kept = Path { bytes, n_bytes: 0 };
-    let mut folder = [0_u8; PATH_BYTES];
-    // SAFETY: a buffer of that many bytes.
-    let has_folder =
-        pattern[0] != b'/' && unsafe { !libc::getcwd(folder.as_mut_ptr().cast(), PATH_BYTES).is_null() };
-    if has_folder && let Ok(folder) = CStr::from_bytes_until_nul(&folder) {
-        for &byte in folder.to_bytes() {
-            // The folder's own name is not a pattern.
-            kept.text(if byte == b'%' { b"%%" } else { core::slice::from_ref(&byte) });
-        }
-        kept.text(b"/");
-    }
-    kept.text(pattern);
-    if kept.n_bytes > PATH_BYTES {
-        give_up(b"the path in QUIPU_OUT is too long");
-        return false;
-    }
-    PATTERN_BYTES.store(kept.n_bytes, Ordering::Relaxed);
-    true
-}
-
-/// Reads windows: `N/M` for the first N of every M events of a thread, with N rounded up to whole buffers and M in proportion.
-fn read_windows() {
-    let text = variable(c"QUIPU_WINDOWS").and_then(|text| core::str::from_utf8(text).ok());
-    let Some((of, every)) = text.and_then(|text| text.split_once('/')) else { return };
-    let (Ok(of), Ok(every)) = (of.parse::<u64>(), every.parse::<u64>()) else { return };
-    if of == 0 {
-        return;
-    }
-    // What is left out keeps its share.
-    let n_buffers = of.div_ceil(BUFFER_CELLS as u64);
-    let (n_taken, rest) = (n_buffers.saturating_mul(BUFFER_CELLS as u64), every.saturating_sub(of));
-    let n_left_out = n_taken.saturating_mul(rest / of).saturating_add(n_taken.saturating_mul(rest % of) / of);
-    let [taken, left_out] = &WINDOW;
-    taken.store(n_buffers, Ordering::Relaxed);
-    left_out.store(n_left_out, Ordering::Relaxed);
-}
-
-/// Whether a program of this name is one by which a build tries what the compiler can do, or that a build makes for itself:
-/// those of autoconf, CMake, meson and cargo. Their recordings are of no use.
-fn is_trial(name: &[u8]) -> bool {
-    const STARTS: [&[u8]; 5] =
-        [b"conftest", b"cmTC_", b"sanity_check_for_", b"sanitycheck", b"build-script-"];
-    STARTS.iter().any(|start| name.starts_with(start)) || name == b"output.exe" || name == b"rustc"
-}
-
-/// A variable of the environment; to be used at once, before the program changes it.
-fn variable(name: &CStr) -> Option<&'static [u8]> {
-    string(name).map(CStr::to_bytes)
-}
-
-/// The same with its end.
-fn string(name: &CStr) -> Option<&'static CStr> {
-    // SAFETY: a C string.
-    let value = unsafe { libc::getenv(name.as_ptr()) };
-    // SAFETY: not null, so it is a C string. The program could remove it only while the file is being opened, which is before
-    // its first instruction, except for its own constructors on other threads.
-    (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) })
-}
-
-/// Expands the pattern to a path. If the pattern lacks the process number and the plain name is taken, adds it.
-fn expand(attempt: u64, path: &mut [u8; PATH_BYTES]) -> bool {
-    let pattern = &raw const PATTERN;
-    // SAFETY: only the thread that opens the file is here, and it wrote the pattern before.
-    let pattern = unsafe { &*pattern };
-    let pattern = &pattern[..PATTERN_BYTES.load(Ordering::Relaxed)];
-    let pid = own_pid();
-    // SAFETY: the C library's own string.
-    let name = unsafe { text_at(program_invocation_short_name) }.unwrap_or_default();
-    let mut out = Path { bytes: path, n_bytes: 0 };
-    let mut has_pid = false;
-    let mut pattern = pattern.iter();
-    while let Some(&byte) = pattern.next() {
-        match (byte, pattern.as_slice().first()) {
-            (b'%', Some(b'p')) => {
-                out.number(pid);
-                has_pid = true;
-            }
-            (b'%', Some(b'n')) => out.text(name),
-            (b'%', Some(b'%')) => out.text(b"%"),
-            _ => {
-                out.text(&[byte]);
-                continue;
-            }
-        }
-        pattern.next();
-    }
-    let mut attempt = attempt;
-    if !has_pid {
-        if PARENT.load(Ordering::Relaxed) != 0 {
-            attempt += 1;
-        }
-        if attempt > 1 {
-            out.text(b".");
-            out.number(pid);
-            attempt -= 1;
-        }
-    }
-    if attempt > 1 {
-        out.text(b".");
-        out.number(attempt);
-    }
-    out.text(&[0]);
-    out.n_bytes <= PATH_BYTES
-}
-
-// SAFETY: declared as in C.
-unsafe extern "C" {
-    static program_invocation_short_name: *const core::ffi::c_char;
-}
-
-/// A text under construction.
-struct Path<'a> {
-    bytes: &'a mut [u8; PATH_BYTES],
-    n_bytes: usize,
-}
-
-impl Path<'_> {
-    fn text(&mut self, text: &[u8]) {
-        if let Some(room) = self.bytes.get_mut(self.n_bytes..self.n_bytes + text.len()) {
-            room.copy_from_slice(text);
-        }
-        self.n_bytes += text.len();
-    }
-
-    fn number(&mut self, number: u64) {
-        let mut digits = [0; 20];
-        let mut at = digits.len();
-        let mut rest = number;
-        loop {
-            at -= 1;
-            digits[at] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
-        }
-        self.text(&digits[at..]);
-    }
 }
 
 /// The kind of an existing file with the name for the recording.
@@ -475,7 +283,7 @@ fn look(fd: c_int) -> Found {
     }
 }
 
-fn own_pid() -> u64 {
+pub(crate) fn own_pid() -> u64 {
     // SAFETY: a query without arguments.
     unsafe { libc::getpid() as u64 }
 }
@@ -562,8 +370,7 @@ fn begin() {
         uuid,
         pid: own_pid(),
         start_ns: clock(libc::CLOCK_REALTIME),
-        // SAFETY: the C library's own string.
-        program: unsafe { text_at(program_invocation_short_name) }.unwrap_or_default(),
+        program: settings::program_name(),
     });
     let meta = Frame { kind: kind::META, encoding: encoding::CBOR, producer: producer(), ..Frame::default() };
     let of_process = Frame {

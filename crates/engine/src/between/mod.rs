@@ -16,7 +16,6 @@ use quipu_model::schema::Schema;
 use quipu_model::trace::{CoreForm, Fact, PrintOptions, settled};
 use quipu_model::{Batch, Columns, Error, Meta, Reader, Result, Scan, Shard, ThreadId, Trace, Window};
 use search::{Found, find};
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
@@ -240,14 +239,6 @@ impl Trace for PartTrace {
 
     fn core_form(&self) -> Option<&'static dyn CoreForm> {
         self.trace.core_form()
-    }
-
-    fn n_delivered_damaged(&self) -> u64 {
-        self.trace.n_delivered_damaged()
-    }
-
-    fn mark_name(&self, kind: u32) -> Cow<'static, str> {
-        self.trace.mark_name(kind)
     }
 }
 

@@ -43,7 +43,6 @@ use quipu_model::{
 use rounds::CoreRounds;
 use sequence::SequenceReader;
 use state::Dispatcher;
-use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Schedules the threads of a trace onto cores: each shard of the result is a core.
@@ -215,13 +214,5 @@ impl Trace for DispatchedTrace {
 
     fn origin(&self) -> Option<&dyn Trace> {
         Some(&*self.trace)
-    }
-
-    fn n_delivered_damaged(&self) -> u64 {
-        self.trace.n_delivered_damaged()
-    }
-
-    fn mark_name(&self, kind: u32) -> Cow<'static, str> {
-        self.trace.mark_name(kind)
     }
 }
