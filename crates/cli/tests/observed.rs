@@ -207,21 +207,25 @@ fn calls_of_the_thread_library_are_synchronization() {
     }
 }
 
-/// Two threads that do not end.
-const ENDLESS: &str = r"
+/// Two threads with as many accesses as said.
+const TWO_LOOPS: &str = r"
 #include <pthread.h>
+#include <stdlib.h>
 
 static volatile long cells[2][1000];
+static long n;
 
 static void *work(void *which) {
-    for (long i = 0;; i++) cells[(long)which][i % 1000] = i;
+    for (long i = 0; i < n; i++) cells[(long)which][i % 1000] = i;
     return 0;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     pthread_t thread;
+    n = argc > 1 ? atol(argv[1]) : 0;
     pthread_create(&thread, 0, work, 0);
     work((void *)1);
+    pthread_join(thread, 0);
     return 0;
 }
 ";
@@ -232,20 +236,22 @@ fn if_a_program_or_its_analysis_is_killed_both_end() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let program = compiled(folder.path(), "endless", ENDLESS, &["-O1"]);
+    let program = compiled(folder.path(), "loops", TWO_LOOPS, &["-O1"]);
     let mut rng = quipu_testkit::Rng::new(7);
     let is_full = std::env::var("QUIPU_RECORD").is_ok_and(|how| how == "full");
     for nth in 0..if is_full { 50 } else { 6 } {
+        let (kills_program, kills_run) = [(true, false), (false, true), (true, true)][nth % 3];
+        // A program whose analysis was killed has to end by itself.
+        let n = if kills_program { "100000000000" } else { "20000000" };
         let mut run = std::process::Command::new(assert_cmd::cargo::cargo_bin("quipu"));
         run.current_dir(folder.path()).args(["run", "-q", "--backend", "simplecount", "--with", "qemu"]);
-        run.args(["--force", "-o", "out", "--"]).arg(&program);
+        run.args(["--force", "-o", "out", "--"]).arg(&program).arg(n);
         let mut run =
             run.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
         std::thread::sleep(std::time::Duration::from_millis(300 + rng.below(500)));
         let children =
             std::process::Command::new("pgrep").args(["-P", &run.id().to_string()]).output().unwrap();
         let children = String::from_utf8(children.stdout).unwrap();
-        let (kills_program, kills_run) = [(true, false), (false, true), (true, true)][nth % 3];
         if kills_run {
             run.kill().unwrap();
         }
