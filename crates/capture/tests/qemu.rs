@@ -264,6 +264,28 @@ fn code_is_left_out_by_its_names() {
 }
 
 #[test]
+fn all_functions_of_a_name_are_named() {
+    let other = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/other_part.c");
+    let Some((folder, program)) = native("parts.c", &["-O1", other.to_str().unwrap()]) else { return };
+    let stores = |limits: Limits| {
+        let part = record(&Job { limits, ..job(&folder, &[], &program) });
+        let thread = entries(&part.path).remove(0);
+        let of_size = |size: u16| {
+            let is_it = |entry: &&Entry| entry.kind() == Type::WRITE && entry.size.get() == size;
+            thread.iter().filter(is_it).count()
+        };
+        [of_size(2), of_size(1)]
+    };
+    let named = || vec![Code::Function("begin_part".to_owned())];
+    assert_eq!(stores(Limits { only: named(), ..Limits::default() }), [5, 7]);
+    let own = vec![Code::Module("program".to_owned())];
+    // The instruction after each call to what is left out belongs to the code that is kept, and so does a byte that the
+    // program writes at its end.
+    let [shorts, bytes] = stores(Limits { only: own, skip: named(), ..Limits::default() });
+    assert!(shorts <= 1 && bytes <= 2, "{shorts} {bytes}");
+}
+
+#[test]
 fn no_instruction_is_lost_behind_an_access_that_the_emulator_does_not_report() {
     // prefetcht0; jmp *%rax and clflush; mov; jmp *%rax, a thousand times.
     let x86 = native("unreported.s", FREESTANDING);

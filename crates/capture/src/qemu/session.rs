@@ -201,7 +201,7 @@ impl Session {
             self.gate.start_at(pc);
         }
         for (code, is_only) in self.gate.names() {
-            if let Some(addresses) = addresses_of(code, mapping) {
+            for addresses in addresses_of(code, mapping) {
                 self.gate.note(addresses, is_only);
             }
         }
