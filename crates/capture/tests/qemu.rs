@@ -260,7 +260,14 @@ fn code_is_left_out_by_its_names() {
     assert!(without.2 < whole.2 && without.0 >= 15, "{without:?} {whole:?}");
     let none = Limits { only: module("nowhere"), ..Limits::default() };
     let error = qemu::record(&Job { limits: none, ..job(&folder, &[], &program) }).unwrap_err();
-    assert_eq!(error.advice(), Some("the program executed no code of these names"));
+    assert_eq!(error.advice(), Some("no loaded file is called `nowhere`"));
+    let known = Limits { only: function("main"), skip: module("libc"), ..Limits::default() };
+    assert!(record(&Job { limits: known, ..job(&folder, &[], &program) }).warnings.is_empty());
+    let (only, skip) = ([function("main"), function("no_such")].concat(), module("libnone"));
+    let misspelt = Limits { only, skip, stop_at: Some("none".to_owned()), ..Limits::default() };
+    let part = record(&Job { limits: misspelt, ..job(&folder, &[], &program) });
+    let names = ["has the function `no_such`", "is called `libnone`", "has the function `none`"];
+    assert_eq!(part.warnings, names.map(|name| format!("no loaded file {name}")));
 }
 
 #[test]

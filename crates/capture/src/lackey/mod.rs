@@ -81,7 +81,7 @@ pub fn record(job: &Job) -> Result<Summary> {
         program: program.path,
         processes: vec![process],
         findings: Vec::new(),
-        warning: None,
+        warnings: Vec::new(),
         n_refused: 0,
         is_limited: copied.is_limited,
         status,

@@ -90,7 +90,7 @@ pub fn record(job: &Job) -> Result<Summary> {
     let is_over = switch.now() == Turn::Over;
     let captures = folder.files(pid, job.follows_forks)?;
     let pool = Pool::new(std::thread::available_parallelism().map_or(1, usize::from))?;
-    let (mut processes, mut is_limited, mut warning) = (Vec::new(), is_over, None);
+    let (mut processes, mut is_limited, mut warnings) = (Vec::new(), is_over, Vec::new());
     let findings = other_build(&program.path, loaded.as_deref())?.into_iter().collect();
     for (nth, (name, capture)) in captures.iter().enumerate() {
         // The first is the program itself.
@@ -120,7 +120,7 @@ pub fn record(job: &Job) -> Result<Summary> {
             continue;
         }
         if processes.is_empty() {
-            warning = summary.warning();
+            warnings.extend(summary.warning().map(str::to_owned));
         }
         is_limited |= matches!(summary.ending, Ending::SizeReached | Ending::DiskFull);
         processes.push(ProcessSummary {
@@ -146,7 +146,7 @@ pub fn record(job: &Job) -> Result<Summary> {
         program: program.path,
         processes,
         findings,
-        warning,
+        warnings,
         n_refused: 0,
         is_limited,
         status,
