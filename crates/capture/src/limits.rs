@@ -36,6 +36,20 @@ pub struct Limits {
     pub toggled_by: Option<UserSignal>,
 }
 
+impl Limits {
+    /// The reason why nothing was recorded of a program that ran, as far as time and counts are one. `is_late`: the time to
+    /// stop had come.
+    pub(crate) fn prevented(&self, is_late: bool) -> Option<String> {
+        if is_late {
+            return Some("the time to stop recording came before there was anything to record".to_owned());
+        }
+        if self.start_after_time.is_some() || self.toggled_by.is_some() {
+            return Some("the program ended before recording was started".to_owned());
+        }
+        self.start_after.map(|after| format!("the program executed no more than `{after}` instructions"))
+    }
+}
+
 /// A part of the program's code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Code {
@@ -244,6 +258,11 @@ impl Gate {
         self.is_over.load(Ordering::Relaxed)
     }
 
+    /// Whether recording stopped because its time was over.
+    pub(crate) fn is_late(&self) -> bool {
+        self.is_over() && self.switch.now() == Turn::Over
+    }
+
     /// Stops recording if the files have become too large.
     pub(crate) fn weigh(&self) {
         if self.limits.most_bytes.is_some_and(|most| self.n_bytes.load(Ordering::Relaxed) >= most) {
@@ -368,6 +387,21 @@ mod tests {
         for blocks in [vec![1; 20], vec![3; 7], vec![20], vec![5, 6, 9], vec![4, 1, 5, 10]] {
             assert_eq!(wanted(limits.clone(), &blocks), expected, "{blocks:?}");
         }
+    }
+
+    #[test]
+    fn limits_say_why_nothing_was_recorded() {
+        let stop_after_time = Some(Duration::ZERO);
+        let gate = Gate::new(&Limits { stop_after_time, ..Limits::default() }, Arc::default());
+        assert!(!gate.is_late(), "nothing has looked at the clock");
+        gate.tick();
+        assert!(gate.is_late());
+        let said = |limits: Limits, is_late| limits.prevented(is_late).unwrap_or_default();
+        let (start_after, start_after_time) = (Some(7), stop_after_time);
+        assert!(said(Limits { stop_after_time, start_after, ..Limits::default() }, true).contains("to stop"));
+        assert!(said(Limits { start_after_time, ..Limits::default() }, false).contains("was started"));
+        assert!(said(Limits { start_after, ..Limits::default() }, false).contains("no more than `7`"));
+        assert_eq!(said(Limits { stop_after_time, ..Limits::default() }, false), "");
     }
 
     #[test]

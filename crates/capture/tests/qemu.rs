@@ -226,6 +226,9 @@ fn functions_start_and_stop_recording_each_time() {
     let late = Limits { start_after_time: Some(Duration::from_secs(3600)), ..Limits::default() };
     let error = qemu::record(&Job { limits: late, ..job(&folder, &[], &program) }).unwrap_err();
     assert_eq!(error.advice(), Some("the program ended before recording was started"));
+    let short = Limits { stop_after_time: Some(Duration::ZERO), ..Limits::default() };
+    let error = qemu::record(&Job { limits: short, ..job(&folder, &[], &program) }).unwrap_err();
+    assert!(error.advice().unwrap().starts_with("the time to stop recording came"), "{error}");
 }
 
 #[test]

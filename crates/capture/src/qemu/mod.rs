@@ -253,6 +253,10 @@ fn share() -> Result<Shared> {
 
 fn nothing_recorded(session: &Session, limits: &Limits) -> Error {
     let error = Error::missing("nothing was recorded");
+    let is_late = session.gate.is_late();
+    if let Some(why) = limits.prevented(is_late).filter(|_| is_late) {
+        return error.hint(why);
+    }
     if !session.gate.has_begun() {
         return error.hint(format!(
             "the program never came to the function `{}`",
@@ -266,13 +270,8 @@ fn nothing_recorded(session: &Session, limits: &Limits) -> Error {
             false => error.hint(unknown.join("; ")),
         };
     }
-    if limits.start_after_time.is_some() || limits.toggled_by.is_some() {
-        return error.hint("the program ended before recording was started");
-    }
-    match limits.start_after {
-        Some(after) => error.hint(format!("the program executed no more than `{after}` instructions")),
-        None => error.hint("the program was not started; what was said above may tell why"),
-    }
+    let not_started = || "the program was not started; what was said above may tell why".to_owned();
+    error.hint(limits.prevented(false).unwrap_or_else(not_started))
 }
 
 /// An unused name in the style of DynamoRIO's folders.
