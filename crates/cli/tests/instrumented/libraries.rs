@@ -89,6 +89,14 @@ fn a_library_that_a_program_loads_by_itself_is_recorded_if_that_is_asked_for() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(2) && said.contains("the program recorded nothing"), "{said}");
     assert!(!scene.path("host.trace").exists() && !scene.path("host.quipu").exists(), "{said}");
+    // Children that recorded something are worth a hint, and others are not.
+    for (script, part) in
+        [("./host; :", "`--follow-fork` records them"), ("/bin/true; :", "compile it, or the libraries")]
+    {
+        let output = record(&scene, &["--with", "tsan", "--", "sh", "-c", script]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(part), "{script}: {said}");
+    }
 }
 
 #[test]
