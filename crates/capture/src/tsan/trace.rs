@@ -226,11 +226,13 @@ impl Summary {
     /// A sentence for people if the trace shows little of the program.
     pub fn warning(&self) -> Option<&'static str> {
         let [n_own, n_unread] = self.n_own;
+        // Libraries may be instrumented where the program is not.
+        let n_known = self.n_typed + self.n_bytes_typed;
         if self.n_accesses + self.n_atomics == 0 {
             Some(
                 "nothing was accessed: is all of the program compiled with `quipu cc` or `quipu c++`, and is recording not paused from the start?",
             )
-        } else if n_own > 0 && n_own == n_unread {
+        } else if n_known == 0 && n_own > 0 && n_own == n_unread {
             Some(
                 "no allocation has a type: compile with `-g`, keep sources where they were (or convert the recording with `--source-map FROM=TO`), and `.dwo` files beside what was made of them",
             )
