@@ -123,7 +123,7 @@ pub fn record(job: &Job) -> Result<Summary> {
             continue;
         }
         if processes.is_empty() {
-            warnings.extend(summary.warning().map(str::to_owned));
+            warnings = summary.warnings();
         }
         is_limited |= matches!(summary.ending, Ending::SizeReached | Ending::DiskFull);
         processes.push(ProcessSummary {
