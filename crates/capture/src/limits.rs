@@ -36,6 +36,20 @@ pub struct Limits {
     pub toggled_by: Option<UserSignal>,
 }
 
+impl Limits {
+    /// The reason why nothing was recorded of a program that ran, as far as time and counts are one. `is_late`: the time to
+    /// stop had come.
+    pub(crate) fn prevented(&self, is_late: bool) -> Option<String> {
+        if is_late {
+            return Some("the time to stop recording came before there was anything to record".to_owned());
+        }
+        if self.start_after_time.is_some() || self.toggled_by.is_some() {
+            return Some("the program ended before recording was started".to_owned());
+        }
+        self.start_after.map(|after| format!("the program executed no more than `{after}` instructions"))
+    }
+}
+
 /// A part of the program's code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Code {
@@ -107,8 +121,8 @@ pub(crate) struct Gate {
     is_on: AtomicBool,
     /// How often recording was started by a function or by the switch.
     n_starts: AtomicU64,
-    /// Addresses of code that is named, as far as it is loaded, and whether only such code is recorded, or none of it.
-    named: RwLock<Vec<(Range<u64>, bool)>>,
+    /// Addresses of code that is named, as far as it is loaded, each with the number of its name in [`Gate::names`].
+    named: RwLock<Vec<(Range<u64>, usize)>>,
     n_seen: AtomicU64,
     n_taken: AtomicU64,
     /// Bytes of all files so far.
@@ -156,24 +170,48 @@ impl Gate {
         !self.limits.only.is_empty() || !self.limits.skip.is_empty()
     }
 
-    /// The code that is named, each with whether only such code is recorded, or none of it.
-    pub(crate) fn names(&self) -> impl Iterator<Item = (&Code, bool)> {
-        let only = self.limits.only.iter().map(|code| (code, true));
-        only.chain(self.limits.skip.iter().map(|code| (code, false)))
+    /// The code that is named: first that which alone is recorded, then that which is not.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &Code> {
+        self.limits.only.iter().chain(&self.limits.skip)
     }
 
-    /// Notes addresses of code that is named.
-    pub(crate) fn note(&self, addresses: Range<u64>, is_only: bool) {
+    /// Notes addresses of the code that has the name of this number.
+    pub(crate) fn note(&self, addresses: Range<u64>, name: usize) {
         let mut named = self.named.write().unwrap_or_else(PoisonError::into_inner);
-        if !named.contains(&(addresses.clone(), is_only)) {
-            named.push((addresses, is_only));
+        if !named.contains(&(addresses.clone(), name)) {
+            named.push((addresses, name));
         }
+    }
+
+    /// A sentence about each name of code, and of the function that stops recording, that no file has whose code was
+    /// executed so far.
+    pub(crate) fn unknown(&self) -> Vec<String> {
+        let named = self.named.read().unwrap_or_else(PoisonError::into_inner);
+        let is_known = |number: usize| named.iter().any(|(_, name)| *name == number);
+        let of_function = |name: &str| format!("no loaded file has the function `{name}`");
+        let codes = self.names().enumerate().filter(|(number, _)| !is_known(*number));
+        let mut unknown: Vec<String> = codes
+            .map(|(_, code)| match code {
+                Code::Module(name) => format!("no loaded file is called `{name}`"),
+                Code::Function(name) => of_function(name),
+            })
+            .collect();
+        let has_no_stop = self.stop_pc.load(Ordering::Relaxed) == 0;
+        unknown.extend(self.limits.stop_at.as_deref().filter(|_| has_no_stop).map(of_function));
+        // Files that are loaded later are not looked at.
+        if self.is_over() {
+            unknown.iter_mut().for_each(|text| text.push_str(" before the end of the recording"));
+        }
+        unknown
     }
 
     /// Whether code at this address is recorded.
     pub(crate) fn keeps(&self, pc: u64) -> bool {
         let named = self.named.read().unwrap_or_else(PoisonError::into_inner);
-        let has = |is_only: bool| named.iter().any(|(range, only)| *only == is_only && range.contains(&pc));
+        let n_only = self.limits.only.len();
+        let has = |is_only: bool| {
+            named.iter().any(|(range, name)| (*name < n_only) == is_only && range.contains(&pc))
+        };
         (self.limits.only.is_empty() || has(true)) && !has(false)
     }
 
@@ -218,6 +256,11 @@ impl Gate {
     /// Whether recording has to stop.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// Whether recording stopped because its time was over.
+    pub(crate) fn is_late(&self) -> bool {
+        self.is_over() && self.switch.now() == Turn::Over
     }
 
     /// Stops recording if the files have become too large.
@@ -347,6 +390,21 @@ mod tests {
     }
 
     #[test]
+    fn limits_say_why_nothing_was_recorded() {
+        let stop_after_time = Some(Duration::ZERO);
+        let gate = Gate::new(&Limits { stop_after_time, ..Limits::default() }, Arc::default());
+        assert!(!gate.is_late(), "nothing has looked at the clock");
+        gate.tick();
+        assert!(gate.is_late());
+        let said = |limits: Limits, is_late| limits.prevented(is_late).unwrap_or_default();
+        let (start_after, start_after_time) = (Some(7), stop_after_time);
+        assert!(said(Limits { stop_after_time, start_after, ..Limits::default() }, true).contains("to stop"));
+        assert!(said(Limits { start_after_time, ..Limits::default() }, false).contains("was started"));
+        assert!(said(Limits { start_after, ..Limits::default() }, false).contains("no more than `7`"));
+        assert_eq!(said(Limits { stop_after_time, ..Limits::default() }, false), "");
+    }
+
+    #[test]
     fn functions_start_and_stop_recording() {
         let considered = |limits: Limits| {
             let gate = Gate::new(&limits, Arc::default());
@@ -372,14 +430,32 @@ mod tests {
         let code = |name: &str| Code::Module(name.to_owned());
         let kept = |only: Vec<Code>, skip: Vec<Code>| {
             let gate = Gate::new(&Limits { only, skip, ..Limits::default() }, Arc::default());
-            let named: Vec<bool> = gate.names().map(|(_, is_only)| is_only).collect();
-            named.into_iter().for_each(|is_only| gate.note(if is_only { 10..20 } else { 15..30 }, is_only));
+            for (number, code) in gate.names().enumerate() {
+                gate.note(if *code == Code::Module("a".to_owned()) { 10..20 } else { 15..30 }, number);
+            }
+            assert!(gate.unknown().is_empty());
             [5, 12, 17, 25].map(|pc| gate.keeps(pc))
         };
         assert_eq!(kept(Vec::new(), Vec::new()), [true; 4]);
         assert_eq!(kept(vec![code("a")], Vec::new()), [false, true, true, false]);
         assert_eq!(kept(Vec::new(), vec![code("b")]), [true, true, false, false]);
         assert_eq!(kept(vec![code("a")], vec![code("b")]), [false, true, false, false]);
+    }
+
+    #[test]
+    fn names_that_are_in_no_file_are_said() {
+        let (only, skip) = (vec![Code::Function("main".to_owned())], vec![Code::Module("libx".to_owned())]);
+        let gate = Gate::new(
+            &Limits { only, skip, stop_at: Some("done".to_owned()), ..Limits::default() },
+            Arc::default(),
+        );
+        gate.note(10..20, 0);
+        let unknown = ["no loaded file is called `libx`", "no loaded file has the function `done`"];
+        assert_eq!(gate.unknown(), unknown);
+        gate.stop_at(30);
+        assert_eq!(gate.unknown(), unknown[..1]);
+        gate.note(40..50, 1);
+        assert_eq!(gate.unknown(), [""; 0]);
     }
 
     #[test]

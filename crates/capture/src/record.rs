@@ -50,8 +50,8 @@ pub struct Summary {
     pub processes: Vec<ProcessSummary>,
     /// Findings about the trace.
     pub findings: Vec<Finding>,
-    /// A sentence for people if the trace shows little of the program that was started.
-    pub warning: Option<&'static str>,
+    /// Sentences for people: why the trace shows little of the program that was started, or not what was asked for.
+    pub warnings: Vec<String>,
     /// Threads that were not recorded because too many ran at the same time.
     pub n_refused: u64,
     /// Whether a limit ended the recording before the program ended.
@@ -253,7 +253,7 @@ mod tests {
             program,
             processes: Vec::new(),
             findings: Vec::new(),
-            warning: None,
+            warnings: Vec::new(),
             n_refused: 0,
             is_limited: false,
             status: ExitStatus::default(),

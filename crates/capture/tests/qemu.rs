@@ -226,6 +226,9 @@ fn functions_start_and_stop_recording_each_time() {
     let late = Limits { start_after_time: Some(Duration::from_secs(3600)), ..Limits::default() };
     let error = qemu::record(&Job { limits: late, ..job(&folder, &[], &program) }).unwrap_err();
     assert_eq!(error.advice(), Some("the program ended before recording was started"));
+    let short = Limits { stop_after_time: Some(Duration::ZERO), ..Limits::default() };
+    let error = qemu::record(&Job { limits: short, ..job(&folder, &[], &program) }).unwrap_err();
+    assert!(error.advice().unwrap().starts_with("the time to stop recording came"), "{error}");
 }
 
 #[test]
@@ -260,7 +263,36 @@ fn code_is_left_out_by_its_names() {
     assert!(without.2 < whole.2 && without.0 >= 15, "{without:?} {whole:?}");
     let none = Limits { only: module("nowhere"), ..Limits::default() };
     let error = qemu::record(&Job { limits: none, ..job(&folder, &[], &program) }).unwrap_err();
-    assert_eq!(error.advice(), Some("the program executed no code of these names"));
+    assert_eq!(error.advice(), Some("no loaded file is called `nowhere`"));
+    let known = Limits { only: function("main"), skip: module("libc"), ..Limits::default() };
+    assert!(record(&Job { limits: known, ..job(&folder, &[], &program) }).warnings.is_empty());
+    let (only, skip) = ([function("main"), function("no_such")].concat(), module("libnone"));
+    let misspelt = Limits { only, skip, stop_at: Some("none".to_owned()), ..Limits::default() };
+    let part = record(&Job { limits: misspelt, ..job(&folder, &[], &program) });
+    let names = ["has the function `no_such`", "is called `libnone`", "has the function `none`"];
+    assert_eq!(part.warnings, names.map(|name| format!("no loaded file {name}")));
+}
+
+#[test]
+fn all_functions_of_a_name_are_named() {
+    let other = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/other_part.c");
+    let Some((folder, program)) = native("parts.c", &["-O1", other.to_str().unwrap()]) else { return };
+    let stores = |limits: Limits| {
+        let part = record(&Job { limits, ..job(&folder, &[], &program) });
+        let thread = entries(&part.path).remove(0);
+        let of_size = |size: u16| {
+            let is_it = |entry: &&Entry| entry.kind() == Type::WRITE && entry.size.get() == size;
+            thread.iter().filter(is_it).count()
+        };
+        [of_size(2), of_size(1)]
+    };
+    let named = || vec![Code::Function("begin_part".to_owned())];
+    assert_eq!(stores(Limits { only: named(), ..Limits::default() }), [5, 7]);
+    let own = vec![Code::Module("program".to_owned())];
+    // The instruction after each call to what is left out belongs to the code that is kept, and so does a byte that the
+    // program writes at its end.
+    let [shorts, bytes] = stores(Limits { only: own, skip: named(), ..Limits::default() });
+    assert!(shorts <= 1 && bytes <= 2, "{shorts} {bytes}");
 }
 
 #[test]

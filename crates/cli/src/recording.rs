@@ -52,9 +52,7 @@ pub(crate) fn make(
         Verdict { findings: summary.findings.clone(), meaning: session::OF_A_FILE, ..Verdict::default() };
     verdict.say_lost(screen);
     rewrite::say_doubtful(path, summary.doubtful_from, screen);
-    if let Some(warning) = summary.warning() {
-        screen.say(format_args!("{warning}"));
-    }
+    summary.warnings().iter().for_each(|warning| screen.say(format_args!("{warning}")));
     let beside = screen.beside(path);
     if target.json {
         beside.json(&as_json(&summary, &recording.display().to_string(), &path.display().to_string()))?;
@@ -95,6 +93,7 @@ fn as_json(summary: &Summary, recording: &str, path: &str) -> serde_json::Value 
             "allocations": unknown.n_allocations,
             "bytes": unknown.n_bytes,
         })).collect::<Vec<_>>(),
+        "regions_without_place": summary.n_unplaced,
         "annotations": summary.n_annotations,
         "calls": summary.n_calls,
         "syncs": summary.n_syncs,

@@ -24,7 +24,7 @@ const HEAD: &str = "quipu places 1 ";
 /// Bytes that suffice for the first line.
 const MAX_HEAD_BYTES: u64 = 64;
 /// Most places; regions of further ones have none.
-const MAX_NAMES: usize = 1 << 16;
+pub const MAX_NAMES: usize = 1 << 16;
 
 /// Places where regions of a trace were allocated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

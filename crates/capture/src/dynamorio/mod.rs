@@ -98,7 +98,7 @@ pub fn record(job: &Job) -> Result<Summary> {
         program: program.path,
         processes,
         findings: Vec::new(),
-        warning: None,
+        warnings: Vec::new(),
         n_refused: 0,
         // The tracer does not report whether its limit was reached.
         is_limited: false,

@@ -62,7 +62,7 @@ pub fn record(job: &Job) -> Result<Summary> {
     let (pid, status, copied) = run(&valgrind, &program, job.prints, &job.limits, &job.n_bytes, write)?;
     let (mut out, packed) = packer.finish()?;
     out.flush().map_err(|cause| cannot("write", &path, cause))?;
-    copied.refuse_nothing()?;
+    copied.refuse_nothing(&job.limits)?;
     drop(out);
     fresh.commit()?;
     let process = ProcessSummary {
@@ -81,7 +81,7 @@ pub fn record(job: &Job) -> Result<Summary> {
         program: program.path,
         processes: vec![process],
         findings: Vec::new(),
-        warning: None,
+        warnings: Vec::new(),
         n_refused: 0,
         is_limited: copied.is_limited,
         status,
@@ -127,7 +127,7 @@ pub fn observe(observation: &Observation<'_>) -> Result<(Done, ExitStatus)> {
     while let Some(batch) = batches.next()? {
         observed.take(batch)?;
     }
-    copied.refuse_nothing()?;
+    copied.refuse_nothing(limits)?;
     let mut done = observed.finish()?;
     if copied.has_left(status) {
         let what = format!("process {pid} continued as another program, which was not observed");
@@ -207,6 +207,9 @@ fn default_name(app: &str, packing: Packing) -> PathBuf {
 /// Result of copying the text.
 #[derive(Debug, Default)]
 struct Copied {
+    /// Instructions that were executed.
+    n_seen: u64,
+    /// Instructions that were passed on.
     n_instrs: u64,
     n_accesses: u64,
     n_children: u64,
@@ -222,10 +225,17 @@ impl Copied {
         !self.is_ended && status.code().is_some()
     }
 
-    fn refuse_nothing(&self) -> Result<()> {
-        match self.n_instrs {
-            0 => Err(Error::missing("nothing was recorded")
-                .hint("the program executed nothing before the limits, or Valgrind could not run it")),
+    fn refuse_nothing(&self, limits: &Limits) -> Result<()> {
+        let error = || Error::missing("nothing was recorded");
+        match (self.n_instrs, self.n_seen) {
+            (0, 0) => {
+                Err(error().hint("Valgrind could not run the program; what was said above may tell why"))
+            }
+            (0, _) => {
+                let is_late = self.is_limited && limits.stop_after_time.is_some();
+                let why = limits.prevented(is_late);
+                Err(error().hint(why.unwrap_or_else(|| "the limits left nothing to record".to_owned())))
+            }
             _ => Ok(()),
         }
     }
@@ -243,7 +253,7 @@ fn copy(
 ) -> Result<Copied> {
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, reader);
     let mut line = Vec::new();
-    let (mut copied, mut n_seen, mut failure) = (Copied::default(), 0, None);
+    let (mut copied, mut failure) = (Copied::default(), None);
     let (after, most) = (limits.start_after.unwrap_or(0), limits.most_instrs.unwrap_or(u64::MAX));
     let most_bytes = limits.most_bytes.unwrap_or(u64::MAX);
     let mut is_on = true;
@@ -257,7 +267,7 @@ fn copy(
         copied.n_children += u64::from(tells_of_child(&line));
         let line = after_syscall(&line);
         let is_instr = line.starts_with(b"I  ");
-        n_seen += u64::from(is_instr);
+        copied.n_seen += u64::from(is_instr);
         let is_access = matches!(line.first_chunk(), Some(b" L " | b" S " | b" M "));
         copied.is_ended |= is_end(line);
         if is_instr && switch.is_needed() {
@@ -265,7 +275,7 @@ fn copy(
             is_on = turn == Turn::On;
             copied.is_limited |= turn == Turn::Over;
         }
-        let is_wanted = is_on && n_seen > after && (is_instr || is_access);
+        let is_wanted = is_on && copied.n_seen > after && (is_instr || is_access);
         if failure.is_some() || copied.is_limited || !is_wanted {
             continue;
         }
@@ -328,6 +338,25 @@ mod tests {
         ] {
             assert_eq!(tells_of_child(line.as_bytes()), is_one, "{line}");
         }
+    }
+
+    #[test]
+    fn a_recording_of_nothing_says_why() {
+        let advice = |copied: Copied, limits: &Limits| {
+            copied.refuse_nothing(limits).err().and_then(|error| error.advice().map(str::to_owned))
+        };
+        let seen = |is_limited| Copied { n_seen: 9, is_limited, ..Copied::default() };
+        let second = Some(std::time::Duration::from_secs(1));
+        let late = Limits { start_after_time: second, ..Limits::default() };
+        let short = Limits { stop_after_time: second, ..Limits::default() };
+        let said = |copied, limits, part: &str| {
+            let advice = advice(copied, limits);
+            assert!(advice.as_ref().is_some_and(|advice| advice.contains(part)), "{advice:?}");
+        };
+        said(Copied::default(), &late, "could not run");
+        said(seen(false), &late, "before recording was started");
+        said(seen(true), &short, "the time to stop recording came");
+        assert_eq!(advice(Copied { n_instrs: 1, ..seen(true) }, &short), None);
     }
 
     #[test]

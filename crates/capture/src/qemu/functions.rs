@@ -58,20 +58,23 @@ impl Functions {
     }
 }
 
-/// The addresses of some code in a mapping; `None` if the mapping has none of it.
-pub(crate) fn addresses_of(code: &Code, mapping: &Mapping) -> Option<Range<u64>> {
+/// The addresses of some code in a mapping: all functions of a name, as each file of a program's source may have one.
+pub(crate) fn addresses_of(code: &Code, mapping: &Mapping) -> Vec<Range<u64>> {
     let Mapping { start, end, offset, path } = mapping;
-    match code {
-        Code::Module(name) => is_called(path, name).then_some(*start..*end),
-        Code::Function(name) => {
-            let bytes = std::fs::read(path).ok()?;
-            let object = object::File::parse(&*bytes).ok()?;
-            let symbol = symbol_of(&object, name)?;
-            let at = offset_at(&object, symbol.address())?.checked_sub(*offset)?;
-            let first = start.wrapping_add(at);
-            (at < end.wrapping_sub(*start)).then(|| first..first.saturating_add(symbol.size().max(1)))
+    let name = match code {
+        Code::Module(name) => {
+            return is_called(path, name).then_some(*start..*end).into_iter().collect();
         }
-    }
+        Code::Function(name) => name,
+    };
+    let bytes = std::fs::read(path).unwrap_or_default();
+    let Ok(object) = object::File::parse(&*bytes) else { return Vec::new() };
+    let range_of = |symbol: object::Symbol<'_, '_>| {
+        let at = offset_at(&object, symbol.address())?.checked_sub(*offset)?;
+        let first = start.wrapping_add(at);
+        (at < end.wrapping_sub(*start)).then(|| first..first.saturating_add(symbol.size().max(1)))
+    };
+    symbols_of(&object, name).filter_map(range_of).collect()
 }
 
 /// Whether a program or library is called so: by its path, its file name, or that without `.so` and what follows.
@@ -95,14 +98,17 @@ pub(crate) fn functions_of(path: &Path) -> NamedFunctions {
     NamedFunctions::new(functions.collect())
 }
 
-/// Offset of a function in its file.
+/// Offset of a function in its file; of several with this name, that of the first.
 fn offset_of(object: &object::File<'_>, name: &str) -> Option<u64> {
-    offset_at(object, symbol_of(object, name)?.address())
+    offset_at(object, symbols_of(object, name).next()?.address())
 }
 
-/// The symbol of a function.
-fn symbol_of<'d, 'f>(object: &'f object::File<'d>, name: &str) -> Option<object::Symbol<'d, 'f>> {
-    object.symbols().chain(object.dynamic_symbols()).find(|symbol| {
+/// The symbols of all functions with a name.
+fn symbols_of<'d, 'f>(
+    object: &'f object::File<'d>,
+    name: &'f str,
+) -> impl Iterator<Item = object::Symbol<'d, 'f>> {
+    object.symbols().chain(object.dynamic_symbols()).filter(move |symbol| {
         symbol.is_definition() && symbol.name() == Ok(name) && symbol.kind() == SymbolKind::Text
     })
 }

@@ -164,7 +164,7 @@ pub fn record(job: &Job) -> Result<Summary> {
         program: tools.program.path,
         processes,
         findings,
-        warning: None,
+        warnings: session.gate.unknown(),
         n_refused: shared.n_refused(),
         is_limited: session.gate.is_over(),
         status,
@@ -215,11 +215,13 @@ pub fn observe(observation: &Observation<'_>) -> Result<(Done, ExitStatus)> {
         return Err(nothing_recorded(&session, limits));
     }
     let n_dropped = session.n_dropped();
+    let unknown = session.gate.unknown();
     let missing = || Error::new(ErrorKind::Internal, "the events of a recording are missing");
     let mut done = session.into_observed()?.ok_or_else(missing)?.finish()?;
     let n_threads: u64 = processes.iter().map(|process| process.threads).sum();
     done.facts.push(Fact::new("threads", "threads", n_threads));
     done.facts.push(Fact::new("processes", "processes", processes.len() as u64));
+    done.notes.extend(unknown);
     let lost = &mut done.losses;
     if n_dropped > 0 {
         lost.push(format!(
@@ -251,6 +253,10 @@ fn share() -> Result<Shared> {
 
 fn nothing_recorded(session: &Session, limits: &Limits) -> Error {
     let error = Error::missing("nothing was recorded");
+    let is_late = session.gate.is_late();
+    if let Some(why) = limits.prevented(is_late).filter(|_| is_late) {
+        return error.hint(why);
+    }
     if !session.gate.has_begun() {
         return error.hint(format!(
             "the program never came to the function `{}`",
@@ -258,15 +264,14 @@ fn nothing_recorded(session: &Session, limits: &Limits) -> Error {
         ));
     }
     if session.gate.has_names() {
-        return error.hint("the program executed no code of these names");
+        let unknown = session.gate.unknown();
+        return match unknown.is_empty() {
+            true => error.hint("the program executed no code of these names"),
+            false => error.hint(unknown.join("; ")),
+        };
     }
-    if limits.start_after_time.is_some() || limits.toggled_by.is_some() {
-        return error.hint("the program ended before recording was started");
-    }
-    match limits.start_after {
-        Some(after) => error.hint(format!("the program executed no more than `{after}` instructions")),
-        None => error.hint("the program was not started; what was said above may tell why"),
-    }
+    let not_started = || "the program was not started; what was said above may tell why".to_owned();
+    error.hint(limits.prevented(false).unwrap_or_else(not_started))
 }
 
 /// An unused name in the style of DynamoRIO's folders.

@@ -200,9 +200,9 @@ impl Session {
         if let Some(pc) = self.start_at.as_ref().and_then(|functions| functions.find(mapping)) {
             self.gate.start_at(pc);
         }
-        for (code, is_only) in self.gate.names() {
-            if let Some(addresses) = addresses_of(code, mapping) {
-                self.gate.note(addresses, is_only);
+        for (name, code) in self.gate.names().enumerate() {
+            for addresses in addresses_of(code, mapping) {
+                self.gate.note(addresses, name);
             }
         }
         if let Some(pc) = self.stop_at.as_ref().and_then(|functions| functions.find(mapping)) {

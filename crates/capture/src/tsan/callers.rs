@@ -29,6 +29,8 @@ struct Stack {
     callers: Vec<u64>,
     /// The place to continue at when the outermost function has returned; 0 if there is none.
     then: u64,
+    /// How often it was begun anew.
+    n_begun: u32,
 }
 
 /// Numbers of the stacks of a thread.
@@ -36,12 +38,15 @@ struct Stack {
 struct Thread {
     own: usize,
     current: usize,
+    /// The stack on which it continues after a gap, once there was one.
+    after_gap: Option<usize>,
 }
 
-/// A place on a stack: its number, and how many functions are active there.
+/// A place on a stack: its number, how often that was begun anew before, and how many functions are active there.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     stack: usize,
+    n_begun: u32,
     depth: usize,
 }
 
@@ -80,34 +85,34 @@ impl Callers {
         match event.what {
             sync::CONTEXT_SAVE => {
                 let stack = self.thread(who).current;
-                let depth = self.stack_of(who).callers.len();
-                self.places.insert(event.object, Place { stack, depth });
+                let Stack { callers, n_begun, .. } = &self.stacks[stack];
+                let place = Place { stack, n_begun: *n_begun, depth: callers.len() };
+                self.places.insert(event.object, place);
             }
             sync::CONTEXT_RESTORE => self.continue_at(who, event.object),
-            // Functions were entered and left in the gap.
-            sync::RESUME if event.values[0] == sync::AFTER_GAP => self.stack_of(who).callers.clear(),
+            sync::RESUME if event.values[0] == sync::AFTER_GAP => self.continue_after_gap(who),
             sync::CONTEXT_MAKE => {
                 let [then, _] = event.values;
                 // A program that makes a context again at the same place needs its earlier stack no more.
                 let known = self.made.get(&event.object).copied();
                 let stack = known.unwrap_or_else(|| self.new_stack());
                 self.made.insert(event.object, stack);
-                self.stacks[stack] = Stack { callers: Vec::new(), then };
-                self.places.insert(event.object, Place { stack, depth: 0 });
+                let n_begun = self.begin(stack, then);
+                self.places.insert(event.object, Place { stack, n_begun, depth: 0 });
             }
             sync::FIBER_CREATE => {
                 let stack = self.new_stack();
                 self.fibers.insert(event.object, stack);
             }
             sync::FIBER_SWITCH => {
-                let Thread { own, .. } = *self.thread(who);
+                let own = self.thread(who).own;
                 // The thread itself is a fiber, too, which was not created.
                 let stack = self.fibers.get(&event.object).copied().unwrap_or(own);
                 self.thread(who).current = stack;
             }
             sync::FIBER_DESTROY => {
                 if let Some(stack) = self.fibers.remove(&event.object) {
-                    self.stacks[stack] = Stack::default();
+                    self.begin(stack, 0);
                 }
             }
             _ => {}
@@ -116,16 +121,36 @@ impl Callers {
 
     /// The thread continues at a place, if that is known: all functions that were called since then are left.
     fn continue_at(&mut self, who: Who, place: u64) {
-        if let Some(Place { stack, depth }) = self.places.get(&place).copied() {
-            self.stacks[stack].callers.truncate(depth);
+        if let Some(Place { stack, n_begun, depth }) = self.places.get(&place).copied() {
+            // The functions that were active at a place of an earlier stack are not known any more.
+            let is_same = self.stacks[stack].n_begun == n_begun;
+            self.stacks[stack].callers.truncate(if is_same { depth } else { 0 });
             self.thread(who).current = stack;
         }
+    }
+
+    /// The thread continues on a stack without functions. In the gap, functions were entered and left, and the thread may have
+    /// gone to another stack, so the one before stays as it is, for its places.
+    fn continue_after_gap(&mut self, who: Who) {
+        let Thread { own, current, after_gap } = *self.thread(who);
+        let stack = after_gap.unwrap_or_else(|| self.new_stack());
+        self.begin(stack, 0);
+        // A thread that was on its own stack most likely still is.
+        let own = if own == current { stack } else { own };
+        *self.thread(who) = Thread { own, current: stack, after_gap: Some(stack) };
+    }
+
+    /// Begins a stack anew, with a place to continue at after its outermost function; returns how often it has been begun.
+    fn begin(&mut self, stack: usize, then: u64) -> u32 {
+        let n_begun = self.stacks[stack].n_begun.wrapping_add(1);
+        self.stacks[stack] = Stack { callers: Vec::new(), then, n_begun };
+        n_begun
     }
 
     fn thread(&mut self, who: Who) -> &mut Thread {
         while self.threads.len() <= who.index {
             let own = self.new_stack();
-            self.threads.push(Thread { own, current: own });
+            self.threads.push(Thread { own, current: own, after_gap: None });
         }
         &mut self.threads[who.index]
     }
@@ -146,8 +171,8 @@ mod tests {
     use super::*;
 
     /// Follows steps of two threads: `+N` enters a function that `N` called, `-` leaves one, `s N` and `c N` save and
-    /// continue at a place, `m N THEN` makes a context, `f N`, `g N` and `d N` create, enter and destroy a fiber, `t N`
-    /// names the thread of the next steps. Returns the callers of both threads.
+    /// continue at a place, `m N THEN` makes a context, `f N`, `g N` and `d N` create, enter and destroy a fiber, `r` ends a
+    /// gap, `t N` names the thread of the next steps. Returns the callers of both threads.
     fn run(steps: &str) -> [Vec<u64>; 2] {
         let mut callers = Callers::default();
         let mut who = Who { index: 0, tid: 0 };
@@ -165,6 +190,7 @@ mod tests {
                 "f" => Event::Sync(sync(sync::FIBER_CREATE)),
                 "g" => Event::Sync(sync(sync::FIBER_SWITCH)),
                 "d" => Event::Sync(sync(sync::FIBER_DESTROY)),
+                "r" => Event::Sync(event::Sync { values: [sync::AFTER_GAP, 0], ..sync(sync::RESUME) }),
                 "t" => {
                     who = Who { index: object as usize, tid: object };
                     continue;
@@ -214,6 +240,34 @@ mod tests {
         assert_eq!(run("+1, f 16, g 16, +2, g 99, +3")[0], [1, 3]);
         assert_eq!(run("+1, f 16, g 16, +2, g 99, +3, g 16, +4")[0], [2, 4]);
         assert_eq!(run("+1, f 16, g 16, +2, g 99, d 16, g 16")[0], [1]);
+    }
+
+    #[test]
+    fn a_gap_leaves_all_stacks() {
+        assert_eq!(run("+1, +2, r")[0], [0; 0]);
+        assert_eq!(run("+1, +2, r, +3")[0], [3]);
+        // A jump out of the functions after the gap, to one that was active before it.
+        assert_eq!(run("+1, s 300, +2, r, +3, +4, c 300, +5")[0], [1, 5]);
+        // In the gap, the thread left the context 200 for `main` at 100, which it does not do again when functions return.
+        let within = "+1, m 200 100, s 100, c 200, +7, r, +3, -";
+        assert!(run(within)[0].is_empty());
+        assert_eq!(run(&format!("{within}, +4"))[0], [4]);
+        // The stack after the gap is another one after the next gap, with the functions of then.
+        assert_eq!(run("+1, r, +2, +3, s 300, r, +4, +5, c 300")[0], [0; 0]);
+        assert_eq!(run("+1, r, +2, +3, s 300, +6, c 300")[0], [2, 3]);
+        assert_eq!(run("+1, f 16, r, +2, g 16, +3, g 99")[0], [2]);
+        assert_eq!(run("+1, r, t 1, +5, t 0, +2"), [vec![2], vec![5]]);
+    }
+
+    #[test]
+    fn gaps_take_one_stack_for_each_thread() {
+        let mut callers = Callers::default();
+        let resume =
+            event::Sync { object: 0, pc: 0, stamp: 0, what: sync::RESUME, values: [sync::AFTER_GAP, 0] };
+        for at in 0..100 {
+            callers.follow(Who { index: at % 2, tid: 0 }, &Event::Sync(resume));
+        }
+        assert_eq!(callers.stacks.len(), 4);
     }
 
     #[test]

@@ -7,10 +7,12 @@ use crate::program::Program;
 use crate::record::{Job, Next, ProcessSummary, Summary};
 use crate::switch::{Switch, Turn};
 use crate::tsan::control::Running;
-use crate::tsan::file::Ending;
+use crate::tsan::file::{Capture, Ending};
+use crate::tsan::merge::events;
 use crate::tsan::runtime::{self, LIBRARY, Linked};
 use crate::tsan::trace::{Output, collect};
 use crate::tsan::wrap;
+use quipu_cells::event::Event;
 use quipu_model::fresh::{self, cannot};
 use quipu_model::{Damaged, Finding, Place, RuleInfo, Severity};
 use quipu_model::{Error, Result};
@@ -18,6 +20,7 @@ use quipu_source::Pool;
 use quipu_symbols::places::Places;
 use std::ffi::OsString;
 use std::fs;
+use std::ops::ControlFlow;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -90,7 +93,7 @@ pub fn record(job: &Job) -> Result<Summary> {
     let is_over = switch.now() == Turn::Over;
     let captures = folder.files(pid, job.follows_forks)?;
     let pool = Pool::new(std::thread::available_parallelism().map_or(1, usize::from))?;
-    let (mut processes, mut is_limited, mut warning) = (Vec::new(), is_over, None);
+    let (mut processes, mut is_limited, mut warnings) = (Vec::new(), is_over, Vec::new());
     let findings = other_build(&program.path, loaded.as_deref())?.into_iter().collect();
     for (nth, (name, capture)) in captures.iter().enumerate() {
         // The first is the program itself.
@@ -120,7 +123,7 @@ pub fn record(job: &Job) -> Result<Summary> {
             continue;
         }
         if processes.is_empty() {
-            warning = summary.warning();
+            warnings = summary.warnings();
         }
         is_limited |= matches!(summary.ending, Ending::SizeReached | Ending::DiskFull);
         processes.push(ProcessSummary {
@@ -139,14 +142,18 @@ pub fn record(job: &Job) -> Result<Summary> {
         });
     }
     if processes.is_empty() {
-        return Err(nothing_recorded());
+        let error = Error::missing("the program recorded nothing");
+        return Err(error.hint(match has_code(&folder.files(pid, true)?) {
+            true => "processes that it started did: `--follow-fork` records them, too",
+            false => "compile it, or the libraries that it loads, with `quipu cc` or `quipu c++`",
+        }));
     }
     Ok(Summary {
         path,
         program: program.path,
         processes,
         findings,
-        warning,
+        warnings,
         n_refused: 0,
         is_limited,
         status,
@@ -154,9 +161,18 @@ pub fn record(job: &Job) -> Result<Summary> {
     })
 }
 
-fn nothing_recorded() -> Error {
-    Error::missing("the program recorded nothing")
-        .hint("compile it, or the libraries that it loads, with `quipu cc` or `quipu c++`")
+/// Whether one of some recordings is of instrumented code: a runtime that is loaded into every process sees allocations of
+/// other code, too.
+fn has_code(captures: &[(String, PathBuf)]) -> bool {
+    captures.iter().any(|(_, path)| {
+        let Ok(capture) = Capture::open(path) else { return false };
+        let mut is_seen = false;
+        let read = events(&capture, &mut |_, event| {
+            is_seen = matches!(event, Event::Access(_) | Event::Atomic(_) | Event::Enter { .. });
+            Ok::<_, Error>(if is_seen { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        });
+        read.is_ok() && is_seen
+    })
 }
 
 /// A finding if the runtime of a program is from another build: the one that was loaded before the program, or that the

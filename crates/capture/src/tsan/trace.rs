@@ -14,9 +14,10 @@ use quipu_cells::event::{self, Event};
 use quipu_model::damaged::{Damaged, Intake, SoFar};
 use quipu_model::fresh::{Replace, cannot};
 use quipu_model::lens::MAX_RANGE_BYTES;
+use quipu_model::number::{counted, grouped};
 use quipu_model::{Error, Finding, Result};
 use quipu_source::{PackOptions, Pool};
-use quipu_symbols::places::Places;
+use quipu_symbols::places::{MAX_NAMES, Places};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -62,6 +63,8 @@ pub struct Summary {
     /// Allocations by the program itself, not by libraries, and those of them whose types cannot be looked for, for want of
     /// debug information or source.
     pub n_own: [u64; 2],
+    /// Allocations and annotated regions without a place, because there are more places than a file of them takes.
+    pub n_unplaced: u64,
     /// Annotations by the program: starts and ends of regions.
     pub n_annotations: u64,
     /// Function calls.
@@ -209,6 +212,7 @@ impl Summary {
             n_bytes_typed: 0,
             unknown: BTreeMap::new(),
             n_own: [0; 2],
+            n_unplaced: 0,
             n_annotations: 0,
             n_calls: 0,
             n_syncs: 0,
@@ -223,14 +227,28 @@ impl Summary {
         }
     }
 
-    /// A sentence for people if the trace shows little of the program.
-    pub fn warning(&self) -> Option<&'static str> {
+    /// Sentences for people if the trace shows little of the program, or its places are not all there.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings: Vec<String> = self.warning().map(str::to_owned).into_iter().collect();
+        if self.n_unplaced > 0 {
+            warnings.push(format!(
+                "without a place, because there are more than {} of them: {}",
+                grouped(MAX_NAMES as u64),
+                counted(self.n_unplaced, "region")
+            ));
+        }
+        warnings
+    }
+
+    fn warning(&self) -> Option<&'static str> {
         let [n_own, n_unread] = self.n_own;
+        // Libraries may be instrumented where the program is not.
+        let n_known = self.n_typed + self.n_bytes_typed;
         if self.n_accesses + self.n_atomics == 0 {
             Some(
                 "nothing was accessed: is all of the program compiled with `quipu cc` or `quipu c++`, and is recording not paused from the start?",
             )
-        } else if n_own > 0 && n_own == n_unread {
+        } else if n_known == 0 && n_own > 0 && n_own == n_unread {
             Some(
                 "no allocation has a type: compile with `-g`, keep sources where they were (or convert the recording with `--source-map FROM=TO`), and `.dwo` files beside what was made of them",
             )
@@ -460,6 +478,12 @@ impl Maker {
     /// The number of the place of a call: where it is, and where the function that makes it is called. `None` if there are too
     /// many places.
     fn place(&mut self, who: Who, pc: u64) -> Option<u32> {
+        let place = self.known_place(who, pc);
+        self.summary.n_unplaced += u64::from(place.is_none());
+        place
+    }
+
+    fn known_place(&mut self, who: Who, pc: u64) -> Option<u32> {
         let caller = self.callers.of(who).last().copied().unwrap_or(0);
         if let Some(known) = self.place_of.get(&(pc, caller)) {
             return *known;
@@ -616,6 +640,37 @@ mod tests {
         assert_eq!(split(0x1000, 0), []);
         assert_eq!(split(0x1000, 8), [(0x1000, 8)]);
         assert_eq!(split(0x1001, 39), [(0x1001, 16), (0x1011, 16), (0x1021, 4), (0x1025, 2), (0x1027, 1)]);
+    }
+
+    #[test]
+    fn regions_without_places_are_counted() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let (from, to) = (folder.path().join("a.quipu"), folder.path().join("a.cacheray"));
+        let head = (u64::from(quipu_cells::cell::kind::ALLOC) << 56) | (2 << 48);
+        let n_regions = MAX_NAMES as u64 + 3;
+        // Each is allocated by other code, and the last two by the same.
+        let cells: Vec<[u64; 2]> = (0..n_regions)
+            .flat_map(|at| {
+                let pc = 0x1000 + at.min(n_regions - 2);
+                [[head | (0x10_0000 + 16 * at), pc], [at + 1, heap::MALLOC], [16, 1]]
+            })
+            .collect();
+        let frames: Vec<&[[u64; 2]]> = cells.chunks(3 * 1024).collect();
+        std::fs::write(&from, quipu_cells::whole::recording(&[(1, &frames)])).unwrap();
+        let (packing, pool) = (PackOptions::new(quipu_source::Packing::Plain), Pool::new(1).unwrap());
+        let output = Output {
+            path: &to,
+            packing: &packing,
+            replace: Replace::Never,
+            damaged: Damaged::Refuse,
+            may_be_empty: false,
+            pool: &pool,
+            source_map: &[],
+        };
+        let summary = collect(&from, &output).unwrap();
+        assert_eq!((summary.n_allocations, summary.n_unplaced), (n_regions, 3));
+        let warnings = summary.warnings();
+        assert!(warnings.last().unwrap().ends_with("more than 65,536 of them: 3 regions"), "{warnings:?}");
     }
 
     #[test]

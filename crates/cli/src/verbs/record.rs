@@ -432,8 +432,8 @@ pub(super) fn say(summary: &Summary, place: &str, front_end: &FrontEnd, screen: 
         screen.say(format_args!(
             "  nothing was noted: is all of the program compiled with `quipu cc` or `quipu c++` ?"
         ));
-    } else if let Some(warning) = summary.warning {
-        screen.say(format_args!("  {warning}"));
+    } else {
+        summary.warnings.iter().for_each(|warning| screen.say(format_args!("  {warning}")));
     }
     if summary.is_limited {
         screen.say(format_args!("  a limit was reached; what the program did then was not recorded"));

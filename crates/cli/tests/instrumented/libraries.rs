@@ -66,6 +66,21 @@ fn a_library_is_recorded_in_a_program_that_is_not_instrumented() {
 }
 
 #[test]
+fn types_of_a_library_suffice_if_the_program_has_none() {
+    const ALLOCATES: &str = r#"
+        #include <stdlib.h>
+        double sum(int n);
+        char *volatile kept;
+        int main(void) { kept = malloc(100); return sum(100) != 4950; }"#;
+    let scene = with_library(ALLOCATES, &["-L.", "-lpoints", "-Wl,-rpath,$ORIGIN"]);
+    let output = record(&scene, &["--", "./host"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !said.contains("no allocation has a type"), "{said}");
+    let summary = scene.collect("host.quipu").summary;
+    assert!(summary["allocations"].as_u64().unwrap() >= 2, "{summary}");
+}
+
+#[test]
 fn a_library_that_a_program_loads_by_itself_is_recorded_if_that_is_asked_for() {
     const LOADS: &str = r#"
         #include <dlfcn.h>
@@ -89,6 +104,14 @@ fn a_library_that_a_program_loads_by_itself_is_recorded_if_that_is_asked_for() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(2) && said.contains("the program recorded nothing"), "{said}");
     assert!(!scene.path("host.trace").exists() && !scene.path("host.quipu").exists(), "{said}");
+    // Children that recorded something are worth a hint, and others are not.
+    for (script, part) in
+        [("./host; :", "`--follow-fork` records them"), ("/bin/true; :", "compile it, or the libraries")]
+    {
+        let output = record(&scene, &["--with", "tsan", "--", "sh", "-c", script]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(part), "{script}: {said}");
+    }
 }
 
 #[test]

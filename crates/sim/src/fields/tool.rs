@@ -11,8 +11,8 @@
 //! annotations. A file of types has no source lines, and gives a structure's size only up to its last member.
 //!
 //! Recording a program writes a file of places beside the trace (`places`), which `quipu analyze`, `report` and `layout` find
-//! by themselves. With it, allocation sites are told apart by the code that allocated: function, file and line, and those of
-//! the caller. Without it, all equal annotations are one site.
+//! by themselves. With it, an allocation site is a line of code that allocates, with its function and file, and the line that
+//! calls this function. Without it, all equal annotations are one site.
 //!
 //! * The elements of an array are one field, `slots[].key`. Members of a union with the same bytes are one field, `i|f`, and so
 //!   are bit fields that share bytes; of other overlapping members, the one that fits the access best counts.
