@@ -21,7 +21,7 @@ static INFO: ToolInfo = ToolInfo {
     needs: Needs {
         format: Some(crate::INFO.name),
         required: Columns::ACCESSES.or(Columns::REGIONS),
-        optional: Columns::NONE,
+        optional: Columns::MARKS,
     },
     order: Order::Pieces,
     options: &[],
@@ -69,6 +69,7 @@ result! {
         pub loads: u64 => "Loads.";
         pub stores: u64 => "Stores.";
         pub bytes: u64 => "Bytes that loads and stores access, together.";
+        pub marks: u64 => "Marks of the program, which are annotations of no memory.";
         pub regions_added: u64 => "Annotations that give memory a type.";
         pub regions_removed: u64 => "Annotations that end a region.";
     }
@@ -80,23 +81,27 @@ impl KindCounts {
         let of = |kind| accesses.kind.iter().filter(|known| **known == kind).count() as u64;
         let (loads, stores) = (of(AccessKind::Read), of(AccessKind::Write));
         let of = |what| batch.regions.what.iter().filter(|known| **known == what).count() as u64;
-        let (added, removed) = (of(RegionEvent::Add), of(RegionEvent::Remove));
+        // A mark is a region, too, of no bytes.
+        let marks = batch.marks.kind.len() as u64;
+        let (added, removed) = (of(RegionEvent::Add).saturating_sub(marks), of(RegionEvent::Remove));
         self.add(&KindCounts {
-            records: loads + stores + added + removed,
+            records: loads + stores + marks + added + removed,
             loads,
             stores,
             bytes: accesses.size.iter().map(|size| u64::from(*size)).sum(),
+            marks,
             regions_added: added,
             regions_removed: removed,
         });
     }
 
     fn add(&mut self, other: &KindCounts) {
-        let KindCounts { records, loads, stores, bytes, regions_added, regions_removed } = other;
+        let KindCounts { records, loads, stores, bytes, marks, regions_added, regions_removed } = other;
         self.records += records;
         self.loads += loads;
         self.stores += stores;
         self.bytes += bytes;
+        self.marks += marks;
         self.regions_added += regions_added;
         self.regions_removed += regions_removed;
     }
@@ -149,6 +154,7 @@ impl ReportBody for RecordCounts {
                 Cell::Count(counts.loads),
                 Cell::Count(counts.stores),
                 Cell::Bytes(counts.bytes),
+                Cell::Count(counts.marks),
                 Cell::Count(counts.regions_added),
                 Cell::Count(counts.regions_removed),
             ]
@@ -158,7 +164,8 @@ impl ReportBody for RecordCounts {
         if self.threads.len() != 1 {
             rows.push(row("total".to_owned(), &self.total));
         }
-        let head = ["thread", "records", "loads", "stores", "accessed", "regions added", "regions removed"];
+        let head =
+            ["thread", "records", "loads", "stores", "accessed", "marks", "regions added", "regions removed"];
         Document::new("Counts").with(Block::Grid(Grid {
             title: String::new(),
             head: head.map(str::to_owned).into(),

@@ -176,6 +176,13 @@ fn with_verb(mut args: Vec<OsString>, error: &clap::Error) -> Option<Vec<OsStrin
     if !name.contains(['/', '.']) && !Path::new(&args[at + 1]).exists() {
         return None;
     }
+    // The word is for that verb, or for none.
+    if args[1..=at]
+        .iter()
+        .any(|arg| arg == "--" || arg.to_str().is_some_and(|name| Verb::defined(name).is_some()))
+    {
+        return None;
+    }
     args.insert(at + 1, "report".into());
     Some(args)
 }

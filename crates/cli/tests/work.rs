@@ -74,17 +74,17 @@ fn holds(name: &str, args: &[&str], large: &str, small: &str) {
     compare(name, count(args, &large), count(args, &small));
 }
 
-/// The same for the work before records are read: recognising and opening a trace.
+/// The same for starting the program, and for recognising and opening a trace.
 #[track_caller]
 fn opens(name: &str, family: &str, trace: &str) {
     let trace = fixtures(family).join(trace);
-    compare(name, count(&["info", "--quick", "@"], &trace), count(&["--version"], &trace));
+    compare(name, count(&["info", "--quick", "@"], &trace), Some(0));
 }
 
 #[track_caller]
 fn compare(name: &str, large: Option<u64>, small: Option<u64>) {
     let (Some(large), Some(small)) = (large, small) else { return };
-    let now = large.saturating_sub(small) / 1000;
+    let now = large.checked_sub(small).expect("the smaller one does less") / 1000;
     if std::env::var_os("BLESS").is_some() {
         return store(name, now);
     }

@@ -21,6 +21,8 @@ use std::path::{Path, PathBuf};
 
 /// Beginning of the first line.
 const HEAD: &str = "quipu places 1 ";
+/// Most bytes of a line.
+const MAX_LINE_BYTES: u64 = 1 << 16;
 /// Bytes that suffice for the first line.
 const MAX_HEAD_BYTES: u64 = 64;
 /// Most places; regions of further ones have none.
@@ -115,11 +117,19 @@ impl Places {
     ///
     /// # Errors
     /// If it is not one of places, or a line of it makes no sense.
-    pub fn read(from: impl BufRead) -> Result<Places, FileError> {
+    pub fn read(mut from: impl BufRead) -> Result<Places, FileError> {
         let wrong = |line: usize, what: &str| FileError::new(Some(line), what);
         let (mut places, mut has_names) = (Places::default(), false);
-        for (number, line) in (1..).zip(from.lines()) {
-            let line = line.map_err(|cause| FileError::new(Some(number), cause.to_string()))?;
+        let mut bytes = Vec::new();
+        for number in 1.. {
+            bytes.clear();
+            let n = from.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut bytes);
+            match n.map_err(|cause| FileError::new(Some(number), cause.to_string()))? {
+                0 => break,
+                n if n as u64 == MAX_LINE_BYTES => return Err(wrong(number, "this is no file of places")),
+                _ => {}
+            }
+            let line = String::from_utf8_lossy(bytes.strip_suffix(b"\n").unwrap_or(&bytes));
             match (number, has_names) {
                 (1, _) => {
                     let bytes = trace_bytes(&line);

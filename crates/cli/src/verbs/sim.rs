@@ -216,7 +216,13 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let simulation = match (&options.simulation, &options.machine) {
         (Some(simulation), None) => simulation,
         (None, Some(name)) if name == ALL_MACHINES => return list_machines(false, screen),
-        (_, Some(name)) => {
+        (Some(_), Some(_)) => {
+            return Err(Error::usage("`--machine` stands before the command")
+                .hint("write it after: `quipu sim cache --machine NAME TRACE`; `quipu sim --machine list` has no command")
+                .into());
+        }
+        (None, Some(name)) => {
+            Preset::named(name)?;
             let what = format!("`--machine {name}` does not say what to simulate");
             let hint = format!("`quipu sim cache --machine {name} TRACE`, or `quipu sim tlb`");
             return Err(Error::usage(what).hint(hint).into());

@@ -271,7 +271,7 @@ impl Fields {
             return;
         }
         let (element_bytes, n_elements) = (regions.element_bytes[row], regions.n_elements[row]);
-        // Nothing of no bytes is a mark.
+        // Annotations of no bytes hold nothing; marks are such.
         if element_bytes == 0 && n_elements == 0 {
             return;
         }

@@ -256,18 +256,14 @@ impl TypeReport {
     }
 
     fn shared_grid(&self) -> Grid {
-        let head =
-            ["line", "for nothing", "for data", "threads", "what they had of it"].map(str::to_owned).into();
+        let head = ["addr", "false sharing", "true sharing", "parts"].map(str::to_owned).into();
         let rows = self.shared.iter().map(|line| {
-            let mut threads: Vec<String> = line.parts.iter().map(|part| part.thread.to_string()).collect();
-            threads.dedup();
             let parts: Vec<String> =
                 line.parts.iter().map(|part| format!("{}: {}", part.thread, part.spelled())).collect();
             vec![
                 Cell::Addr(line.addr),
                 Cell::Count(line.false_sharing),
                 Cell::Count(line.moves),
-                Cell::Text(threads.join(", ")),
                 Cell::Text(parts.join(", ")),
             ]
         });

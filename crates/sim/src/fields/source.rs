@@ -82,7 +82,10 @@ fn places_of(path: &Path) -> Result<Places> {
         let error = Error::new(ErrorKind::Io, "cannot read the file of places");
         error.in_file(name.clone()).because(cause)
     })?;
-    let wrong = |error: FileError| Error::new(ErrorKind::Malformed, error.to_string()).in_file(name.clone());
+    let wrong = |error: FileError| {
+        let error = Error::new(ErrorKind::Malformed, error.to_string()).in_file(name.clone());
+        error.hint("without the file, types are reported without places; recording again writes it")
+    };
     Places::read(BufReader::new(file)).map_err(wrong)
 }
 

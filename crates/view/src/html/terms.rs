@@ -50,6 +50,7 @@ const OTHER_WORDS: &[(&str, &str)] = &[
     ("stored", "bytes_stored"),
     ("system_calls", "syscalls"),
     ("tlb", "name"),
+    ("true_sharing", "moves"),
     ("type", "name"),
     ("usage", "format"),
     ("ways", "assoc"),
